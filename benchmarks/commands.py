@@ -1,10 +1,10 @@
-"""Measure the CPU seconds of whole commands: imports alone, one sentence, and help texts.
+"""Measure the CPU seconds of whole commands: only imports, rewriting one sentence, and printing help texts.
 
     python benchmarks/commands.py              5 rounds, about five minutes
     python benchmarks/commands.py --clone      also make setup and the quickstart in a fresh clone, once
     python benchmarks/commands.py --quick      1 round, as a smoke test. Ignore its numbers
 
-In every round, all commands run in turn. The peer is the import of the module of fairseq-generate, which happens before
+In every round, all commands run in turn. They are compared with the import of the module of fairseq-generate, before
 any plugin is loaded. Decoding with a model of fairseq cannot be timed, because without the plugin fairseq 0.12 cannot
 load checkpoints with this version of torch. The model of this project is tiny and rewrites one sentence.
 """

@@ -1,4 +1,4 @@
-"""Measure the cost of copying: training and decoding steps of CopyNet against RNNSearch and Enc-Dec.
+"""Measure the cost of copying in training and decoding steps of CopyNet, compared with RNNSearch and Enc-Dec.
 
     python benchmarks/copying.py              the paper's sizes, 1 and 2 threads, some minutes
     python benchmarks/copying.py --quick      a toy size, as a smoke test. Ignore its numbers

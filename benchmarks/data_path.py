@@ -187,7 +187,7 @@ class Loader:
     def __call__(self, index: int) -> dict[str, float]:
         """Load and collate the next batch, and process its words as the task does before each step."""
         self.latest = next(self.iterator)
-        if hasattr(self.task, "map_slots"):  # our task: unknown words become slots
+        if hasattr(self.task, "map_slots"):  # the task of this project, which turns unknown words into slots
             self.task.map_slots(self.latest)
         return {}
 
@@ -217,7 +217,7 @@ def measure_loading(data: Path, size: Size, threads: int, args: Namespace) -> di
 
 
 def share_of_step(row: Mapping[str, float], step_ms: float) -> float:
-    """Return the share of wall time in a step that loading takes: one batch, and its part of planning the epoch."""
+    """Return the time of loading one batch and of planning its part of the epoch, as a share of the time of a step."""
     return round(row["wall_ratio"] + row["epoch_s"] * 1e3 / row["batches"] / step_ms, 5)
 
 

@@ -38,12 +38,12 @@ CONCAT_FLAGS = ("--query-score", "concat")
 BEAM = 5
 LENGTHS = (20, 100)  # lengths of outputs in words for which the cost per word is measured
 LENGTH_BATCH = 8
-FEW_ROUNDS = 3  # maximum number of rounds for the other families and for the lengths
+FEW_ROUNDS = 3  # maximum number of rounds for the slow tables of families and lengths
 
 
 @dataclass(frozen=True)
 class SearchVariant(Variant):
-    """A model, and the options of the task that searches with it."""
+    """A model, and the search options of its task."""
 
     search: tuple[str, ...] = ()
 
@@ -71,7 +71,8 @@ VARIANTS = (
     FewCandidatesVariant(FEW, "wean_lstm", "cross_entropy"),
 )
 
-# One sentence at a time is decoded, as in fairseq-interactive. The score ``concat`` is too slow for larger batches.
+# These variants decode one sentence at a time, as fairseq-interactive does. The score ``concat`` is too slow for larger
+# batches.
 SINGLE_VARIANTS = (
     *(variant for variant in VARIANTS if variant.name in (PEER, STOCK, FAST)),
     SearchVariant(f"{CONCAT} --stock-search", "wean_lstm", "cross_entropy", CONCAT_FLAGS, ("--stock-search",)),
@@ -81,11 +82,11 @@ SINGLE_VARIANTS = (
 
 @dataclass(frozen=True)
 class FamilyVariant(SearchVariant):
-    """Another recurrent family. --embed-dim and --hidden-size are the same as for the peer.
+    """Another recurrent family, with the same --embed-dim and --hidden-size as the model of fairseq.
 
     All other options have their defaults.
 
-    If the family has an option for the number of layers, it has two layers like the peer.
+    If the family has an option for the number of layers, it has two layers like fairseq's model.
     """
 
     task: str = "paraphrase"
@@ -115,7 +116,8 @@ FAMILIES = (
     _family("sc_lstm", task="topic_essay"),
     _family("ppg", "--chunk-symbol=w0", task="topic_essay"),
 )
-# One family for each kind of decoding step. For these, the cost per word is measured at several lengths.
+# One family is chosen for each kind of decoding step. For these families, the cost per word is measured at several
+# output lengths.
 LONG = (*VARIANTS[:4], *(f for f in FAMILIES if f.name in ("copynet", "pointer_generator", "mta_lstm", "ppg")))
 
 
@@ -178,7 +180,7 @@ def in_half(family: FamilyVariant) -> FamilyVariant:
 
 
 def measure_families(size: Size, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
-    """Return the speed of every family in ``FAMILIES`` relative to the peer."""
+    """Return the speed of every family in ``FAMILIES``, relative to fairseq's model."""
     variants = [VARIANTS[0], *FAMILIES, *map(in_half, FAMILIES)]
     summary = measure_time(variants, size, 1, rounds, warmup, seed)
     rows = {}
@@ -193,10 +195,10 @@ def measure_families(size: Size, rounds: int, warmup: int, seed: int) -> dict[st
 
 
 def compare_outputs(size: Size, seed: int) -> dict[str, Any]:
-    """Return the outputs of the two searches with the same wean_lstm on one batch.
+    """Compare the outputs of the two searches for the same wean_lstm and batch, and return the statistics.
 
-    Random weights lead to scores that are nearly equal, and rounding decides between them. A trained model has almost
-    no such cases.
+    Random weights lead to scores that are nearly equal, and rounding decides between them. With a trained model, this
+    is rare.
     """
     both = [variant for variant in VARIANTS if variant.name in (STOCK, FAST)]
     with built_steps(both, size, 1, seed, SearchStep) as steps:

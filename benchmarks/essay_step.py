@@ -81,7 +81,7 @@ class RandomBert:
 
 
 class EssayStep(TrainingStep):
-    """A step whose batches contain the features of the topics from the cache, if the model needs them."""
+    """A training step whose batches contain the cached features of the topics, if the model needs them."""
 
     def __init__(
         self, variant: EssayVariant, size: Size, folder: Path, batches: list[dict[str, Any]], seed: int

@@ -58,7 +58,7 @@ WHOLE = "Whole training"
 # Maximum seconds for all tables together, and for a single table.
 ALL_TABLES, ONE_TABLE = 580, 120
 UPDATES = 200  # number of updates of a whole training
-FAILED = "the whole table"  # key of a table that could not be measured
+FAILED = "the whole table"  # row name for a table that could not be measured
 _FUSED_LOSS = f"`{OURS}` at least equal in time to the best of the others, within 10% of its memory"
 _SYSTEMS = "`C-DNPG, product` at most 1.10 of the Transformer"
 # The goals of each table.
@@ -127,12 +127,13 @@ def output_losses(dtype: torch.dtype = torch.float32) -> dict[str, Loss]:
         ),
         OURS: lambda query, weight, target: product_cross_entropy(query, weight, None, target).loss,
     }
-    if hasattr(torch.nn, "LinearCrossEntropyOptions"):  # without these options, its loss materialises the scores
+    # without these options, torch's loss would materialise the scores
+    if hasattr(torch.nn, "LinearCrossEntropyOptions"):
         fused, options = partial(F.linear_cross_entropy, reduction="sum"), torch.nn.LinearCrossEntropyOptions
         losses[TORCH] = partial(fused, options=options())
         losses[f"{TORCH}, chunks of {TORCH_CHUNK}"] = partial(fused, options=options(batch_chunk_size=TORCH_CHUNK))
     losses["Liger-Kernel"] = liger_loss
-    if dtype != torch.float32:  # its backward does not support other dtypes
+    if dtype != torch.float32:  # the backward pass supports only float32
         losses["cut-cross-entropy"] = cut_loss
     return losses
 
@@ -156,7 +157,7 @@ def cut_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
 def measure_losses(
     losses: Mapping[str, Loss], size: Size, dtype: torch.dtype, args: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return times, peak memory and the distance from the results of the first loss, or the reason why a loss fails."""
+    """Return the times, peak memory and deviation from the first loss for each loss, or the error of a failed loss."""
     steps, results, expected = {}, {}, None
     for name, loss in losses.items():
         step = LossStep(loss, size, dtype, args.seed)
@@ -194,7 +195,7 @@ class OnDevice:
     device = DEVICE
 
     def sample(self, index: int) -> dict[str, Any]:
-        """Return batch ``index``, on the device."""
+        """Return batch ``index``, moved to the device."""
         from fairseq import utils
 
         moved: dict[str, Any] = utils.apply_to_sample(lambda tensor: tensor.to(DEVICE), super().sample(index))
@@ -336,7 +337,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
     parser.add_argument("--resume", action="store_true", help="keep the tables that the last call finished")
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks/results/gpu", help="where .json and .md go")
-    # set in the process that measures one table
+    # This option is set in the process that measures one table.
     parser.add_argument("--table", choices=TARGETS, help=argparse.SUPPRESS)
     return parser
 

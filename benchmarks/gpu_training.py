@@ -63,7 +63,7 @@ RUNS = (
 
 
 def half_optimizer(cfg: Any, model: torch.nn.Module, device: torch.device) -> Any:
-    """Return the trainer's optimiser for ``--fp16``, ``--bf16`` or ``--amp``, and the model's dtype, or ``None``."""
+    """Return fairseq's optimiser for ``--fp16``, ``--bf16`` or ``--amp`` after converting the model, or ``None``."""
     common = cfg.common
     with open_dict(common):
         common.tpu = False
@@ -95,8 +95,8 @@ def measure_runs(size: Size, device: torch.device, updates: int, seed: int, *mor
 def short_goodbyes() -> Iterator[None]:
     """Let torch wait only 0.1 s instead of 5 s until a data worker ends.
 
-    Each training in this process leaves a data worker that the garbage collector ends. Before that, the collector has
-    closed the queue through which the worker would be stopped, so each wait takes its full time.
+    Each training in this process leaves a data worker that the garbage collector ends. The collector first closes the
+    queue through which the worker would be stopped, so torch always waits the full time.
     """
     workers = torch.utils.data._utils
     before, workers.MP_STATUS_CHECK_INTERVAL = workers.MP_STATUS_CHECK_INTERVAL, 0.1

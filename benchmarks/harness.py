@@ -28,7 +28,7 @@ Step = Callable[[int], Phases]
 
 
 class Timing(NamedTuple):
-    """The seconds that a step takes, and the CPU seconds of its phases."""
+    """Wall seconds and CPU seconds of a step, and the CPU seconds of its phases."""
 
     cpu: float
     wall: float

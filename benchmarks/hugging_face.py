@@ -1,4 +1,4 @@
-"""Hugging Face Transformers for comparison: Bart and T5 with random weights, in the sizes of our Transformers.
+"""Compare with Hugging Face Transformers: Bart and T5 with random weights, in the sizes of our Transformers.
 
 The models use the batches of another training step. As usual in that library, both sides and the output layer share one
 embedding, and the optimiser is PyTorch's AdamW.
@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from workload import PHASES, Size, TrainingStep
 
-SPECIAL = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}  # as in fairseq
+# the ids of these symbols in fairseq
+SPECIAL = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
 
 
 def is_installed() -> bool:

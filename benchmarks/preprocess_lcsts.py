@@ -33,7 +33,7 @@ TEXT, SUMMARY = (60, 140), (10, 30)  # minimum and maximum length in characters
 def write_part(path: Path, pairs: int, *, scored: bool, seed: int) -> None:
     """Write a file in the released format.
 
-    Its texts are random pieces of one text with Chinese character frequencies.
+    Its texts are random excerpts from one long text with the character frequencies of Chinese.
     """
     generator = random.Random(seed)
     characters = [chr(0x4E00 + rank) for rank in range(4000)] + list("，。、：！？“”《》0123456789abcdefgh")
@@ -50,13 +50,13 @@ def write_part(path: Path, pairs: int, *, scored: bool, seed: int) -> None:
 
 
 def piece(text: str, generator: random.Random, lengths: tuple[int, int]) -> str:
-    """Return a random piece of the text, whose length is in the given range."""
+    """Return a random excerpt whose length is in the given range."""
     start, length = int(generator.random() * (len(text) - lengths[1])), generator.randint(*lengths)
     return text[start : start + length]
 
 
-# Runs a command from a small process, and prints its CPU seconds and its peak memory in KiB. Linux would count the
-# memory of a large parent process for the command until the command needs more.
+# This program runs a command from a small process, and prints its CPU seconds and peak memory in KiB. If a large
+# process started the command, Linux would count the memory of this process as the command's peak.
 PROBE = """
 import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Measure sentences per second from plain text to plain text, for wean-generate and a pipe of fairseq-interactive.
+"""Measure the sentences per second from plain text to plain text of wean-generate and of a fairseq-interactive pipe.
 
     python benchmarks/raw_text.py              4,000 sentences, 5 rounds, about fifteen minutes
     python benchmarks/raw_text.py --quick      a toy size, as a smoke test. Ignore its numbers
@@ -104,7 +104,7 @@ def time_commands(lines: Mapping[str, str], folder: Path, rounds: int) -> dict[s
     for number in range(rounds + 1):
         for name in list(lines) if number % 2 else list(reversed(lines)):
             timing = shell(lines[name], folder)
-            if number:  # the first round is not counted, because it reads files from the disk
+            if number:  # the first round reads files from the disk, so it is not counted
                 timings[name].append(timing)
     return timings
 

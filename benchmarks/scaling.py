@@ -186,7 +186,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7, help="rounds that count (default: 7)")
     parser.add_argument("--warmup", type=int, default=2, help="rounds before (default: 2)")

@@ -28,7 +28,7 @@ from corpus import learnt  # noqa: E402
 from wean_fairseq.text import Text, TextSettings, steps  # noqa: E402
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL  # noqa: E402
 
-_CODE = re.compile(r"[][%<>=\\{}|`_*^+~]|--| [.,;:!?]")  # signs of placeholders, options and tokenised text
+_CODE = re.compile(r"[][%<>=\\{}|`_*^+~]|--| [.,;:!?]")  # characters of placeholders, options and tokenised text
 
 
 def read_catalogues(folder: Path, language: str) -> set[str]:
@@ -64,7 +64,7 @@ def read_texts(options: argparse.Namespace) -> Iterator[tuple[str, str, list[str
 
 
 def learn(text: Text, lines: Sequence[str], folder: Path, merges: int) -> None:
-    """Train the text steps on the lines, and save their models in the folder."""
+    """Train the steps that are learnt from text on the lines, and save their models in the folder."""
     clean = [text.clean(line) for line in lines]
     learnt.learn_truecaser(clean, folder / TRUECASE_MODEL)
     if merges:
@@ -80,7 +80,7 @@ def measure(lines: Sequence[str], settings: TextSettings, options: argparse.Name
         learn(untrained, lines, folder, options.bpe)
         text = Text(settings, folder, options.wordpiece_vocab)
         clean = [line for line in map(untrained.clean, lines) if line]
-        text.restore(text.prepare("x"))  # this loads the models of the steps
+        text.restore(text.prepare("x"))  # loads the models before the time is measured
         start = time.perf_counter()
         tokens = [text.prepare(line) for line in clean]
         between = time.perf_counter()

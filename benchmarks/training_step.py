@@ -67,7 +67,7 @@ def measure_time(
     variants: Iterable[Variant], size: Size, threads: int, rounds: int, warmup: int, seed: int
 ) -> dict[str, dict[str, Any]]:
     """Return medians and ratios of all variants, which are timed in turn in this process."""
-    # The plugin is already loaded here. It depends on the machine which library is faster.
+    # The plugin is already loaded here. Which of the two libraries is faster depends on the machine.
     from wean_fairseq.modules.chunked_loss import product_cross_entropy
     from wean_fairseq.modules.output_matmul import exact_products
 
@@ -105,9 +105,9 @@ def time_steps(steps: Mapping[str, harness.Step], rounds: int, warmup: int, peer
 def measure_memory(variant: Variant, size: Size, seed: int, steps: int = 3) -> dict[str, float]:
     """Return the peak memory of this fresh process over ``steps`` steps, and its memory before a model exists.
 
-    For every ``variant``, a toy step of the peer comes first, because it triggers PyTorch's deferred imports. Therefore
-    the idle memory is the same for all variants. Libraries that only the steps of the plugin load (such as oneDNN for
-    matrix products) count as memory of these steps.
+    A toy step of fairseq's model comes first for every ``variant``, because it triggers PyTorch's deferred imports.
+    Therefore the idle memory is the same for all variants. Libraries that only the steps of the plugin load (such as
+    oneDNN for matrix products) count as memory of these steps.
     """
     train(PEER_VARIANT, TOY, seed, steps=1)
     idle = harness.resident_mib()
@@ -287,11 +287,11 @@ def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, war
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of benchmarks that measure memory in fresh processes (see ``print_memory``)."""
     parser.add_argument("--no-memory", action="store_true", help="time only")
-    parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # set in the fresh process of one variant
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # this option is set in the fresh process of one variant
 
 
 def print_memory(args: argparse.Namespace, variants: Iterable[Variant], size: Size) -> None:
-    """Measure the variant that ``--memory-of`` names, for the parent process."""
+    """Measure the variant that ``--memory-of`` names, and print the result for the parent process."""
     torch.set_num_threads(1)
     variant = next(variant for variant in variants if variant.name == args.memory_of)
     print(json.dumps(measure_memory(variant, size, args.seed)))

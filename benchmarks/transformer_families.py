@@ -87,7 +87,7 @@ class PeerVariant(Variant):
 
 
 def ours(arch: str, *flags: str, criterion: str = "model_loss") -> TransformerVariant:
-    """Return a row of the tables."""
+    """Return a variant of our Transformer, which is one row of the tables."""
     return TransformerVariant(" ".join((arch, *flags)), arch, criterion, flags)
 
 

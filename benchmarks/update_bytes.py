@@ -29,7 +29,7 @@ from workload import use_plugin, write_dictionaries  # noqa: E402
 
 BASELINE = "seq2seq_lstm"
 SPECIALS = 4  # number of fairseq's special symbols, which come in addition to the words
-# as wide as BERT-base. It is frozen and has no gradients
+# BERT has the sizes of BERT-base, is frozen, and has no gradients.
 BERT = Namespace(num_layers=12, dim=768, digest="00" * 32, path="")
 # Assumptions of the estimate, which were not measured: the milliseconds of a step without the exchange, the numbers of
 # GPUs, and the speed in GB/s of the slowest link in their ring, within a machine of 8 GPUs and between machines.
@@ -86,7 +86,7 @@ WORDS = {
 
 
 def build(model: Model, data: Path) -> nn.Module:
-    """Return the model for the dictionary in ``data``, without memory for its parameters."""
+    """Return the model for the dictionary in ``data``, without allocating memory for its parameters."""
     task = "topic_essay" if model.arch in ESSAYS else "paraphrase"
     line = [str(data), "--source-lang", "src", "--target-lang", "tgt", "--task", task, "--arch", model.arch]
     line += ["--criterion", "query_embedding"]  # this criterion works with all archs, including fairseq's

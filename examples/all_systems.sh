@@ -52,7 +52,7 @@ settings() {
     copynet) sizes=("${lstm[@]}" --dropout 0.3) search=(--search-preset copynet) ;;
     rnnsearch) sizes=("${lstm[@]}" --dropout 0.3) search=(--replace-unk --search-preset copynet) ;;
     pointer_generator) sizes=("${lstm[@]}") search=() ;; # this arch has no dropout
-    residual_lstm) sizes=("${lstm[@]}" --dropout 0.3) search=() ;; # without attention, <unk> cannot be replaced
+    residual_lstm) sizes=("${lstm[@]}" --dropout 0.3) search=() ;; # this arch has no attention to replace <unk>
     nts | enc_dec_a) sizes=("${lstm[@]}" --dropout 0.3) ;;
     copy_transformer) sizes=("${transformer[@]}" --dropout 0.3) search=() ;;
     paraphrase_transformer | granularity_transformer_*) sizes=("${transformer[@]}" --dropout 0.3) ;;

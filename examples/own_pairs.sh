@@ -6,7 +6,7 @@
 #   TASK=essay DATA=essays.csv bash examples/own_pairs.sh
 #
 # DATA is a table with both sides (CSV, TSV, JSON lines, a folder that Hugging Face `datasets` saved, ...), or two text
-# files ("mine.src mine.tgt"). In addition to the variables of every recipe:
+# files ("mine.src mine.tgt"). The recipe has these variables in addition to those of every recipe:
 #
 #   TASK         pairs (default), or essay: topics between spaces, commas or semicolons, and an essay
 #   COLUMNS=a,b  source and target column by name or number (default: the only two); further names are columns with
@@ -49,7 +49,7 @@ unwanted=${SYSTEMS:-} SYSTEMS=''
 source "$(dirname "${BASH_SOURCE[0]}")/lib/recipe.sh"
 need_tools
 
-# defaults WHAT ...: print defaults that wean-train also uses.
+# defaults WHAT ...: print default values, which are the same as in wean-train.
 defaults() { python -P -m wean_fairseq.training.defaults "$@"; }
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ if [[ " $BASELINE $ARCH" == *_transformer* ]]; then
 fi
 
 # split_flags FLAG...: split TRAIN_FLAGS into the options of BERT in `bert`, which decoding also needs, and the others
-# in `other_flags`. Only the systems of ARCH read BERT. The baseline is trained without it.
+# in `other_flags`. Only the systems in ARCH use BERT. The baseline is trained without BERT.
 bert=() other_flags=''
 split_flags() {
   while (($#)); do
@@ -114,7 +114,7 @@ need_tables() {
   done
 }
 
-# own_split NAME OPTION: add OPTION to `text`, with the number of pairs or the files in the variable NAME.
+# own_split NAME OPTION: add OPTION to `text`, with the value of the variable NAME (a number of pairs, or files).
 own_split() {
   [[ -n ${!1} ]] || return 0
   files_of "$1"
@@ -153,7 +153,7 @@ own_split VALID --valid
 [[ $CASE == keep ]] || text+=("--$CASE")
 [[ $TASK == pairs ]] || text+=(--topics) task=topic_essay
 
-# choose_defaults PAIRS: set WIDTH, EPOCHS, RATE and ARCH if they are not given.
+# choose_defaults PAIRS: set WIDTH, EPOCHS, RATE and ARCH to defaults for this number of pairs, unless they are given.
 choose_defaults() {
   local width epochs rate arch
   read -r width epochs rate arch < <(defaults sizes "$1" "$TASK")

@@ -18,7 +18,7 @@
 set -euo pipefail
 
 : "${TRIES:=5}" "${WAIT:=10}"
-readonly LONGEST=600 DOUBLINGS=10 # 2 ^ 10 seconds are longer than the longest waiting time
+readonly LONGEST=600 DOUBLINGS=10 # 2 ^ 10 seconds are more than LONGEST
 
 # shellcheck source=examples/lib/checks.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/checks.sh"
@@ -51,7 +51,7 @@ save_dir() {
 FOLDER=$(save_dir "$@")
 [[ $FOLDER == /* ]] || FOLDER=./$FOLDER # otherwise `find` reads a name such as -delete as an expression
 TEMPORARY=$(mktemp -d)
-# This variable marks the environment of every process of the training, however it was started.
+# This variable marks the environment of all processes of the training, whichever process has started them.
 MARK="WEAN_TRAIN_UNTIL_DONE=$TEMPORARY"
 readonly FOLDER TEMPORARY MARK
 trap 'rm -rf -- "$TEMPORARY"' EXIT
@@ -60,7 +60,7 @@ running='' # the current child process: the training, or the pause before a rest
 stopped='' # the signal that was received
 pass_on() {
   stopped=$1
-  # The training is in a separate process group and receives only this signal.
+  # The training is in another process group, so that it receives only the signal that is passed on.
   [[ -z $running ]] || kill -s "$1" -- "-$running" 2>/dev/null || true
 }
 for signal in HUP INT TERM; do
@@ -82,7 +82,8 @@ wait_for() {
   running=''
 }
 
-# start COMMAND...: make one try, unless a signal has arrived. Set `status`, and write its stderr to $TEMPORARY/errors.
+# start COMMAND...: make one try, unless a signal has arrived. Set `status`, and write the standard error of the try to
+# $TEMPORARY/errors.
 start() {
   local copying
   rm -f -- "$TEMPORARY/pipe"
@@ -91,7 +92,7 @@ start() {
   set -m # start children in separate process groups
   tee "$TEMPORARY/errors" <"$TEMPORARY/pipe" >&2 &
   copying=$!
-  # this waits for tee, which would wait forever if the training were killed before it opens the pipe
+  # This opens the pipe for tee, which would wait forever if the training were killed before it opened the pipe.
   exec 3>"$TEMPORARY/pipe"
   touch "$TEMPORARY/begin"
   env "$MARK" "$@" </dev/null 2>&3 3>&- &
@@ -102,8 +103,9 @@ start() {
   wait "$copying" 2>/dev/null || true
 }
 
-# end_the_rest GROUP: end the remaining processes of a leader that was killed. They would continue to write into the
-# folder. They are data workers, other ranks, and the processes of torchrun, which have separate process groups.
+# end_the_rest GROUP: end the remaining processes of a leader that was killed. Otherwise, they would continue to write
+# into the folder. They are data workers, other ranks, and the processes of torchrun, which have separate process
+# groups.
 end_the_rest() {
   local file process
   kill -s KILL -- "-$1" 2>/dev/null || true
@@ -117,8 +119,8 @@ wrote_a_checkpoint() {
   [[ -n $(find "$FOLDER" -mindepth 1 -maxdepth 1 -name 'checkpoint*.pt' -newer "$TEMPORARY/begin" 2>/dev/null) ]]
 }
 
-# Finds error messages of the plugin about problems that only the user can solve. A lost process is not such an error,
-# because restarting all processes helps.
+# sentence: print the error message of the plugin about a problem that only the user can solve. A lost process is not
+# such a problem, because restarting all processes helps.
 sentence() {
   grep -aE '^(wean_fairseq: error: |wean_fairseq\.[a-z_.]+\.[A-Z][A-Za-z]*: )' "$TEMPORARY/errors" |
     grep -av '^wean_fairseq: error: another process of this training' | tail -n 1

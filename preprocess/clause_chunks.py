@@ -73,8 +73,9 @@ def split_clauses(tokens: list[str]) -> list[int]:
 def split_evenly(lengths: list[int], parts: int) -> list[int]:
     """Group neighbouring clauses into ``parts`` groups of nearly equal length, and return the lengths of the groups.
 
-    The sum of the squared lengths is minimal, and so is their variance. If several groupings have this sum, the one
-    with the longest last group is returned. If this does not decide, the group before it does, and so on.
+    The sum of the squared lengths, and therefore the variance of the lengths, is minimal. Among groupings with the same
+    sum, the one with the longest last group is returned. If the last groups are equally long, the groups before them
+    are compared in the same way.
     """
     place = [0, *accumulate(lengths)]
     best = [size * size for size in place]  # minimum sum for the first n clauses in one group, then in two groups, ...
@@ -105,7 +106,7 @@ def cut(tokens: list[str], parts: int, symbol: str) -> tuple[list[str], bool]:
 
     Args:
         tokens: the essay.
-        parts: number of chunks. An essay with fewer words gets one chunk per word.
+        parts: number of chunks. An essay with fewer words gets one chunk for each word.
         symbol: separator of the chunks.
     """
     clauses = split_clauses(tokens)

@@ -56,7 +56,7 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
     """Yield the concepts and the sentences of each line.
 
     Raises:
-        InputError: if a line is invalid. The message names the first such line.
+        InputError: if a line is invalid. The message names the first invalid line.
     """
     for number, line in enumerate(preparation.lines(path), start=1):
         _, entry, problem = parse_line(line, number)

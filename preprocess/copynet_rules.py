@@ -2,8 +2,9 @@
 
     python preprocess/copynet_rules.py --output data/copynet-rules
 
-Writes {train,valid,test}.{src,tgt}, the number and the type of every line's rule ({train,valid,test}.{rule,type}), the
-rules (rules.json) and manifest.json. The same options give byte-identical files on every machine.
+The script writes {train,valid,test}.{src,tgt}, the number and type of the rule of each line
+({train,valid,test}.{rule,type}), the rules (rules.json) and manifest.json. The same options give byte-identical files
+on every machine.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from corpus.generator import draw_distinct
 from corpus.output import SPLITS, Output
 from tqdm import tqdm
 
-VERSION = "1.0"  # to be raised with every change that changes the bytes
+VERSION = "1.0"  # must be raised whenever the written bytes change
 COLUMNS = ("src", "tgt", "rule", "type")
 RULES_FILE = "rules.json"
 REMARK = (

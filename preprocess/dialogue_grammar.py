@@ -1,6 +1,6 @@
 """Grammar of the synthetic dialogues, `grammars/dialogues.toml`.
 
-It contains patterns of turns, and fillers for their slots.
+It contains patterns of dialogue turns, and fillers for their slots.
 
 Each of the 173 patterns in Chinese has an utterance and one or more responses. `{person}` stands for a filler of that
 type, and `{person2}` for another filler of the same type. If a slot occurs only in a response, its entity cannot be

@@ -2,11 +2,11 @@
 
     python preprocess/dialogue_patterns.py --output data/dialogue
 
-Writes two data sets. In DS-I (DIR/ds1), the names, places and other slot fillers of the test set also occur in the
-training set. In DS-II (DIR/ds2), all slot fillers of the test set are new. Each set has {train,valid,test}.{src,tgt},
-one token per character. Further files contain, for each pair, its pattern (.pattern), the kind of its response (.kind:
-copied, free or foreign), and all acceptable responses, separated by tabs (.responses). The response of the pair itself
-comes first. The same options give byte-identical files on every machine.
+The script writes two data sets. In DS-I (DIR/ds1), the names, places and other slot fillers of the test set also occur
+in the training set. In DS-II (DIR/ds2), all slot fillers of the test set are new. Each set has
+{train,valid,test}.{src,tgt}, one token per character. Further files contain, for each pair, its pattern (.pattern), the
+kind of its response (.kind: copied, free or foreign), and all acceptable responses, separated by tabs (.responses). The
+response of the pair itself comes first. The same options give byte-identical files on every machine.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from wean_fairseq.text.steps import splitter
 
-VERSION = "1.0"  # to be raised with every change that changes the bytes
+VERSION = "1.0"  # must be raised whenever the written bytes change
 SETS = ("ds1", "ds2")
 COLUMNS = ("src", "tgt", "pattern", "kind", "responses")
 REMARK = (
@@ -36,7 +36,7 @@ REMARK = (
     "a score on this re-creation can be compared with the paper's in kind, not digit by digit."
 )
 
-Pools = dict[str, list[str]]  # type of slot -> fillers
+Pools = dict[str, list[str]]  # fillers for each type of slot
 
 
 class Turn(NamedTuple):
@@ -50,7 +50,10 @@ class Turn(NamedTuple):
 
 
 def draw_pools(rng: Random, name: str, size: int) -> dict[str, Pools]:
-    """Draw the fillers for each split. In DS-I, all splits share a pool. In DS-II, the test set has a separate pool."""
+    """Draw the fillers for each split. In DS-I, all splits share the same fillers.
+
+    In DS-II, the test set has its own fillers.
+    """
     if name == "ds1":
         shared = {kind: draw_pool(rng, kind, HALVES, size) for kind in FORMS}
         return dict.fromkeys(SPLITS, shared)

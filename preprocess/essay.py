@@ -49,7 +49,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def read_essays(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[tuple[str, str] | None]:
-    """Yield the topics and the essay of each line, or None if a line is not an essay, one separator and topics.
+    """Yield the topics and the essay of each line, or None for a line without exactly one separator and both parts.
 
     Raises:
         InputError: if all lines are invalid.
@@ -115,7 +115,8 @@ def build(options: Namespace, preparation: Preparation) -> None:
         chosen = iter(splits)
         with preparation.split(split) as writer:
             for essay in writer.until_full(read_essays(preparation, options.train)):
-                drawn = "train" if objection(options, essay) else next(chosen)  # count dropped essays only once
+                # a dropped essay must be counted only once
+                drawn = "train" if objection(options, essay) else next(chosen)
                 if drawn == split:
                     add(writer, options, essay)
 

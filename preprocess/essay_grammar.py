@@ -1,4 +1,4 @@
-"""The domains of the synthetic topic essays: their sentences and their topic words.
+"""Domains of the synthetic topic essays, with their sentences and topic words.
 
 Each domain in `grammars/essays.toml` has three kinds of sentences without a topic, and five roles of topics. A role has
 sentences, and statements about each of its topic words. `{}` is replaced by the topic word, and `{more}` by a statement
@@ -16,14 +16,14 @@ ROLES = ("scene", "people", "deed", "thing", "feeling")
 
 
 class Role(NamedTuple):
-    """A role of topics: its sentences, and its topic words, each with statements about it."""
+    """A role that a topic can have: its sentences, and its topic words with statements about each word."""
 
     sentences: list[str]
     words: dict[str, list[str]]
 
 
 class Domain(NamedTuple):
-    """The sentences and words of essays of one kind."""
+    """The sentences and topic words for essays about one subject."""
 
     plain: dict[str, list[str]]
     roles: dict[str, Role]
@@ -33,7 +33,7 @@ def build_domains(grammar: Mapping[str, Mapping[str, Any]]) -> dict[str, Domain]
     """Return the domains of a language.
 
     Raises:
-        ValueError: if a part of a domain is missing. The message names the domain.
+        ValueError: if a part of a domain is missing. The message gives the name of the domain.
     """
     domains = {}
     for name, parts in grammar.items():

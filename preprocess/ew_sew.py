@@ -4,9 +4,9 @@
       --turk path/to/turkcorpus --output data/ew_sew --lowercase
 
 The training pairs come from the match files of Hwang et al. Pairs are used if their similarity reaches the threshold.
-Each line of these files has a sentence, its simple counterpart and their similarity, separated by tabs. With
-``--train``, the pairs come from two aligned files instead, such as train.en and train.sen of NTS. Brackets are spelt
--lrb- and -rrb-, as in the references.
+Each line of these files has a sentence, a simpler sentence and their similarity, separated by tabs. With ``--train``,
+the pairs come from two aligned files instead, such as train.en and train.sen of NTS. Brackets are spelt -lrb- and
+-rrb-, as in the references.
 """
 
 import sys
@@ -24,7 +24,7 @@ from corpus.references import TURK, sides, write_references
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
     options = build_parser("ew_sew", __doc__)
-    options.set_defaults(brackets=True)  # brackets are spelt as in TurkCorpus
+    options.set_defaults(brackets=True)  # spell brackets as TurkCorpus does
     options.add_argument(
         "--match",
         nargs=2,

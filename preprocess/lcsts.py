@@ -22,7 +22,7 @@ from corpus.preparation import Preparation
 
 PARTS = {"test": "PART_III.txt", "valid": "PART_II.txt", "train": "PART_I.txt"}
 SETTINGS = {"wean": ("characters", 4000), "copynet-characters": ("characters", 3000), "copynet-words": ("jieba", 10000)}
-LONGEST_FIELD = 1 << 20  # maximum length in characters, which limits the memory if an end tag is missing
+LONGEST_FIELD = 1 << 20  # maximum number of characters, in case an end tag is missing
 _TAG = re.compile(r"(</?(?:doc|summary|short_text|human_label)\b[^<>]*>)", re.IGNORECASE)
 _FIELDS = ("human_label", "short_text", "summary")
 Document = tuple[int | None, str, str]

@@ -8,6 +8,7 @@ al., 2019, section 3.1, task 1). It predicts 15% of the pieces, of which 80% are
 piece, and 10% are unchanged. The loss is measured on lines that are held out.
 """
 
+import math
 import os
 import sys
 from argparse import ArgumentParser, Namespace
@@ -25,6 +26,7 @@ from wean_fairseq.optional import hide_broken_torchaudio
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 HELD_OUT_EVERY, MOST_HELD_OUT = 20, 512
 MASKED, UNCHANGED, OTHER_PIECE = 0.15, 0.1, 0.1
+LARGEST_RATE = 1.0  # at a higher learning rate AdamW only diverges
 _IGNORED = -100  # transformers skips pieces with this label in the loss
 
 
@@ -53,6 +55,8 @@ def write(options: Namespace, output: Output) -> str:
     """Create the vocabulary and the model, train the model, and write both. Return a description."""
     if options.dim % options.heads:
         raise InputError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
+    if options.lr > LARGEST_RATE:
+        raise InputError(f"--lr must be at most {LARGEST_RATE:g}, but is {options.lr:g}: the usual rate is 0.001.")
     transformers = _import_transformers()
     import torch
 
@@ -127,7 +131,7 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
     """Train by masked-word prediction. Return the held-out loss before and after training, in nats per masked piece."""
     import torch
 
-    # the line has more pieces than [CLS] and [SEP]
+    # Lines with only [CLS] and [SEP] are left out.
     lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]
     out = set(range(0, len(lines), HELD_OUT_EVERY)[:MOST_HELD_OUT])
     held_out = [lines[number] for number in sorted(out)]
@@ -153,6 +157,8 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
         optimizer.step()
         schedule.step()
     after = held_out_loss(model, tokenizer, held_out, options.batch_size)
+    if not math.isfinite(after) or not all(weights.isfinite().all() for weights in model.parameters()):
+        raise InputError(f"the pre-training diverged, so nothing is written: lower --lr, which is {options.lr:g}.")
     say("make_tiny_bert", f"loss on {len(held_out)} held-out lines: {before:.3f} before, {after:.3f} after")
     return {"lines": len(training), "loss_before": round(before, 3), "loss_after": round(after, 3)}
 

@@ -41,7 +41,7 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
     files: dict[str, list[Path]] = {}
     for layout in (TURK, ASSET) if options.data is not None else ():
         for split, names in layout.items():
-            if (options.data / names[0]).is_file():  # if a reference is missing, this is reported later
+            if (options.data / names[0]).is_file():  # missing references are reported later
                 files[split] = [options.data / name for name in names]
     files.update({split: getattr(options, split) for split in HELD_OUT if getattr(options, split)})
     if not files:

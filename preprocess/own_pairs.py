@@ -35,7 +35,7 @@ from wean_fairseq.storage.saved_tables import split_folders, table_files
 from wean_fairseq.text import Cleaner, prepared_text, small_splits
 from wean_fairseq.text.settings import MANIFEST, MODEL_TEXT
 
-FEWEST = 10  # minimum number of pairs
+FEWEST = 10  # minimum number of pairs that the script accepts
 SHARE, MOST = 20, 1000  # valid and test each get 1 of 20 pairs, but at most 1,000 pairs
 HELD_OUT = ("test", "valid")
 MOST_TOPICS = 50  # maximum number of words of a source with --topics
@@ -91,7 +91,7 @@ def own_files(options: Namespace, split: str) -> list[Path]:
 def use_saved_splits(options: Namespace) -> None:
     """If the data is a saved data set with splits, use its training split.
 
-    Its other splits are used unless files are given.
+    Its other splits are used unless the user gives files for them.
     """
     if options.data and len(options.data) == 1:
         splits = split_folders(options.data[0])
@@ -160,7 +160,7 @@ def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
 
 
 def texts_of(preparation: Preparation, pairs: Pairs) -> Iterator[Texts]:
-    """Yield the pairs, with spaces between topics. Raise ``InputError`` if the topics of a pair are a text."""
+    """Yield the pairs, with spaces between topics. Raise ``InputError`` if the topics of a pair are a long text."""
     for source, *others in pairs.pairs():
         topics = preparation.text.source(source)
         if preparation.text.settings.topics and topics.count(" ") >= MOST_TOPICS:
@@ -223,11 +223,16 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
     uncounted = Cleaner(options.unicode)
     for source, *_ in pairs.pairs():
         clean = uncounted.clean(source)
-        draw.add(clean, clean)  # pairs with the same source stay in the same split
+        draw.add(clean, clean)  # pairs with the same source get the same split
     share = max(1, min(MOST, len(draw) // SHARE))
     sizes = {split: (getattr(options, split) or [share])[0] for split in HELD_OUT if split not in files}
     splits = draw.assign(sizes, rest="train")
     counts = Counter(splits)
+    if sum(sizes.values()) >= len(pairs):
+        asked = " and ".join(f"--{split} {size}" for split, size in sizes.items())
+        raise InputError(
+            f"{pairs.name} has {counted(len(pairs), 'pair')}, and {asked} leave none to train: ask for fewer."
+        )
     if any(not counts[split] for split in ("train", *sizes)):
         raise InputError("the pairs cannot be drawn into three splits, as too many share a source: ask for fewer.")
     return splits

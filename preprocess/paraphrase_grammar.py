@@ -1,8 +1,9 @@
 """Grammar of the synthetic paraphrase pairs, `grammars/paraphrases.toml`, with constructions, phrases and domains.
 
 A template has the source pattern and the target pattern of one construction. `{slot}` or `{slot.form}` is filled once
-for the pair, and written on each side in the words of that side. Upper-case slots are parts of the scene (documented in
-`paraphrase_scene.Scene`), lower-case slots are synonym sets, and `{~cue}` is one of the wordy source phrases in `CUES`.
+for each pair, with words that may differ between source and target. Upper-case slots are parts of the scene (documented
+in `paraphrase_scene.Scene`), lower-case slots are synonym sets, and `{~cue}` is one of the wordy source phrases in
+`CUES`.
 """
 
 from typing import NamedTuple
@@ -11,18 +12,19 @@ from corpus.grammar import read_grammar
 
 GRAMMAR = read_grammar("paraphrases")
 
-TEMPLATES: list[tuple[int, str, str]] = [tuple(row) for row in GRAMMAR["templates"]]  # weight, source, target
-# Wordy source phrases. In the target pattern, one plain phrase replaces all of them.
+# each row has a weight, a source pattern and a target pattern
+TEMPLATES: list[tuple[int, str, str]] = [tuple(row) for row in GRAMMAR["templates"]]
+# These are wordy phrases of sources. The target pattern has one plain phrase instead of all of them.
 CUES: dict[str, str] = GRAMMAR["cues"]
 NOMINALS: dict[str, str] = GRAMMAR["nominals"]
 
 
 class Domain(NamedTuple):
-    """A domain of life: people and their actions, and the objects, manners and places of these actions."""
+    """A subject area: its people and their actions, with objects, manners and places of these actions."""
 
     roles: list[str]
     groups: list[str]
-    frames: list[tuple[str, str]]  # (set of verbs, set of object nouns)
+    frames: list[tuple[str, str]]  # pairs of the synonym set of a verb and of its object
     adverbs: list[str]
 
 
@@ -33,7 +35,7 @@ def _build_domain(roles: str, groups: str, adverbs: str, frames: list[str]) -> D
 
 
 DOMAINS = [_build_domain(**domain) for domain in GRAMMAR["domains"]]
-# Sets of nouns: those without a plural here, immovable things, owned things, things that hazards endanger, and hazards.
+# These nouns have no plural here, are immovable, are owned, are endangered by hazards, or are hazards.
 SINGULAR_ONLY, IMMOVABLE, OWNABLE, ENDANGERED, HAZARDS = (
     GRAMMAR[name].split() for name in ("singular_only", "immovable", "ownable", "endangered", "hazards")
 )

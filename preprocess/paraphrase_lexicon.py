@@ -58,7 +58,7 @@ def _build_sets() -> dict[str, SynonymSet]:
     """Return all synonym sets by their plainest word, which is the first one.
 
     A set is a list of words. "_" joins the words of a phrase. A noun may be followed by a colon and the adjectives that
-    fit it. An adjective is identified by the first word of its set.
+    fit it. An adjective is given by the first word of its synonym set.
     """
     sets: dict[str, SynonymSet] = {}
     for kind in ("verb", "noun", "adjective", "other"):

@@ -1,8 +1,8 @@
 """The scene of one synthetic pair. It draws the parts that fill the slots of a template, in words for both sides.
 
-The source word is any member of its synonym set. The target word is usually the plainest member, and is never more
-formal than the source word. All random draws use `random.Random.random`, which gives the same numbers in all versions
-of Python.
+The source word may be any word of its synonym set. The target word is usually the plainest word of the set, and never
+more formal than the source word. All random draws use `random.Random.random`, which gives the same numbers in all
+versions of Python.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,18 +24,18 @@ from paraphrase_grammar import (
 )
 from paraphrase_lexicon import COUNTRIES, FEMALE_NAMES, LEXICON, MALE_NAMES, SURNAMES, TOWNS, inflect
 
-PLAIN_IN_SOURCE = 0.45  # probability that the source word is already the plainest of its set
-PLAIN_IN_TARGET = 0.80  # probability that a more formal word is replaced by the plainest in the target
+PLAIN_IN_SOURCE = 0.45  # probability that the source has the plainest word of a set
+PLAIN_IN_TARGET = 0.80  # probability that the target has the plainest word if the source has not
 
 MONTHS = "january february march april may june july august september october november december".split()
 LARGE_NUMBERS = [*(f"{n}00" for n in range(2, 10)), *(f"{n},000" for n in range(1, 10))]
 DIRECTIONS = "northern southern eastern western".split()
-_DRAWN_WITH = {"O": "V", "O2": "V2", "J": "K"}  # parts that are drawn together with another part
+_DRAWN_WITH = {"O": "V", "O2": "V2", "J": "K"}  # each of these parts is drawn together with another part
 _PRONOUNS = {"he": ("he", "she"), "his": ("his", "her")}
 
 
 class Unsuitable(Exception):
-    """Error: the drawn scene cannot fill the template. The generator then draws another one."""
+    """Error for a scene that cannot fill the template, so that the generator draws another scene."""
 
 
 class Part(NamedTuple):

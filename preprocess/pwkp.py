@@ -126,7 +126,7 @@ def write_anonymised(preparation: Preparation, writer: PairWriter, paths: list[P
 def _held_out(writer: PairWriter, where: str) -> str:
     """Return the place for the error message about an empty side, or an empty text if the pair may be dropped.
 
-    Held-out files must stay aligned with the other form.
+    Held-out files must stay aligned with the files of the other form.
     """
     return where if writer.held_out else ""
 

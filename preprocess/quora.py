@@ -61,7 +61,7 @@ def read_duplicates(table: Table, *, first: bool = False) -> Iterator[tuple[str,
 
     Args:
         table: the published file.
-        first: True in the first pass over the file. This pass counts the rows that are not used.
+        first: True in the first pass over the file. Only this pass counts the rows that are not used.
     """
     left_out = table.preparation.left_out
     for _, texts, _ in table.items(count=first):

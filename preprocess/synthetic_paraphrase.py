@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from wean_fairseq.text.settings import TextSettings
 
-VERSION = "1.0"  # to be raised with every change that changes the bytes
+VERSION = "1.0"  # must be raised whenever the written bytes change
 REMARK = (
     "Synthetic text, written by a grammar and not by people; nothing that it says is true. "
     "A score on it shows that a model learns, not how good it is on real paraphrases; "
@@ -40,7 +40,7 @@ PADDING_RATE = 0.12  # share of sources that start with meaningless words
 MIN_SOURCE_TOKENS, MAX_SOURCE_TOKENS = 8, 30
 
 _SLOT = re.compile(r"\{(~?\w+)(?:\.(\w+))?\}")
-# slots that also draw the verb, although an earlier slot may contain the verb
+# These slots also draw the verb, so they must be filled before a slot with the verb.
 _DRAWN_FIRST = re.compile(r"\{([XGK])\b")
 # Prefixes of words whose first sound, consonant or vowel, does not match their first letter.
 _CONSONANT_SOUND = ("us", "uni", "eu", "one")

@@ -23,13 +23,13 @@ from corpus.output import SPLITS, Output
 from essay_grammar import LANGUAGES, ROLES, Domain
 from tqdm import tqdm
 
-VERSION = "1.0"  # to be raised with every change that changes the bytes
+VERSION = "1.0"  # must be raised whenever the written bytes change
 COLUMNS = ("src", "tgt", "domain")
 REMARK = (
     "Synthetic text, put together from ready sentences and not written by people. "
     "A score on it shows that a model learns, not how well it writes."
 )
-# numbers of topics, drawn with equal probability
+# The number of topics is drawn from this list with equal probabilities.
 TOPIC_COUNTS = (1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5)
 MIN_TOKENS, MAX_TOKENS = 30, 80
 

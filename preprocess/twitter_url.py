@@ -30,7 +30,7 @@ CHOICES = {"setting": "c-dnpg", "votes": 4}  # defaults of the options that sele
 RATED_TRAIN, RATED_TEST = "Twitter_URL_Corpus_train.txt", "Twitter_URL_Corpus_test.txt"
 AUTOMATIC = "2016_Oct_10--2017_Jan_08_paraphrase.txt"
 _VOTES = re.compile(r"\(\s*([0-6])\s*,\s*6\s*\)")
-PUBLISHED = Dialect("\t")  # quotation marks are part of the tweets
+PUBLISHED = Dialect("\t")  # quotation marks in tweets are part of the text
 Pair = tuple[str, str]
 
 

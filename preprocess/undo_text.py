@@ -14,7 +14,7 @@ from pathlib import Path
 from corpus.errors import InputError
 from corpus.outputs import outputs_parser, rewrite_outputs
 
-from wean_fairseq.text import Text, read_text_settings
+from wean_fairseq.text import Text, read_text_settings, without_manifest
 from wean_fairseq.text.settings import BPE_CODES, MANIFEST, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES
 
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def restored(outputs: list[str]) -> Iterator[str]:
         settings = read_text_settings(args.prepared)
         if settings is None:
-            raise InputError(f"{args.prepared} has no manifest.json of a script of this folder.")
+            raise InputError(f"{without_manifest(args.prepared)}.")
         return map(Text(settings, args.prepared).restore, outputs)
 
     reads = [args.prepared / name for name in (MANIFEST, MODEL_TEXT, BPE_CODES, TRUECASE_MODEL, WORDPIECES)]

@@ -13,6 +13,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 from corpus.command import run_once, whole_number
 from corpus.errors import InputError
 from corpus.learning import learner_parser, text_lines
@@ -67,12 +68,14 @@ def write(options: Namespace, output: Output) -> str:
         sg=int(options.method == "skip-gram"),
         negative=options.negative,
         seed=options.seed,
-        workers=1,  # several workers would learn in random order
+        workers=1,  # with several workers, the order of learning would be random
     )
     model.build_vocab(sentences)
     if not len(model.wv):
         raise InputError(f"no word of the text is seen {options.min_count} times: lower --min-count.")
     model.train(sentences, total_examples=model.corpus_count, epochs=options.epochs)
+    if not np.isfinite(model.wv.vectors).all():
+        raise InputError("the training diverged, so no vectors are written: lower --epochs.")
     model.wv.save_word2vec_format(str(output.folder / "vectors.txt"), binary=False)
     output.facts["vocabulary"] = len(model.wv)
     return (

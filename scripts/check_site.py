@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 
 WIDTH, HEIGHT = 1280, 800
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Finds elements that are wider than their container: the page itself, and elements inside it that scroll.
+# This script finds elements that are wider than their container: the page itself, and elements that scroll.
 _TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".md-typeset__scrollwrap, table, pre")]
   .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.getClientRects().length)
   .map((element) => `${element.tagName.toLowerCase()} is ${element.scrollWidth} pixels wide, ` +
@@ -68,7 +68,7 @@ def dead_links(site: Path) -> Iterator[str]:
 
 
 def wide_pages(site: Path, browser: str) -> Iterator[str]:
-    """Yield one message for each page that contains something wider than the window."""
+    """Yield one message for each page with an element that is wider than the window."""
     with sync_playwright() as started:
         opened = started.chromium.launch(executable_path=browser)
         tab = opened.new_page(viewport={"width": WIDTH, "height": HEIGHT})

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Test the installation of an ordinary user. It runs a plain `pip install` (no -e, with pip's build isolation) of the
-# source distribution in an environment with torch and fairseq-fixed, and then uses `--user-dir wean_fairseq` in another
-# folder. It takes no arguments, and needs the .venv of scripts/setup.sh.
+# Test the installation as an ordinary user would do it. The script runs a plain `pip install` (no -e, with pip's build
+# isolation) of the source distribution in an environment with torch and fairseq-fixed, and then uses `--user-dir
+# wean_fairseq` in another folder. It takes no arguments, and needs the .venv of scripts/setup.sh.
 #
 # The second environment contains the package and fairseq-fixed, which looks for a --user-dir next to itself. Everything
 # else, including torch, is used from .venv.
@@ -45,7 +45,7 @@ done
 
 say "loading it through --user-dir in another folder"
 cd -- "$TEMPORARY"
-quietly() { # quietly <what must work> <command...>: show the output only if the command fails
+quietly() { # quietly WHAT COMMAND...: show the output of a command only if it fails
   local what=$1
   shift
   "$@" >log 2>&1 || {

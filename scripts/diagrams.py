@@ -214,7 +214,7 @@ STEPS = (
     ("Score", ["evaluation"], "scores"),
     ("Show", ["reporting", "inspection"], "report, page"),
 )
-#: Parts that can be imported without torch and fairseq.
+#: These packages can be imported without torch and fairseq.
 LIGHT = {"storage", "text", "evaluation", "reporting"}
 
 
@@ -248,7 +248,7 @@ def architecture() -> str:
     return picture(720, y + 34, "Architecture of wean_fairseq", description, parts)
 
 
-#: Background colour, text colour and sign for each verdict, in the order of the verdicts.
+#: Each verdict has a background colour, a text colour and a sign, in the order of the verdicts.
 MARKS = (
     ("#00796b", "#fff", "✓"),
     ("#80cbc4", INK, "±"),

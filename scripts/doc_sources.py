@@ -43,7 +43,7 @@ def head(path: Path) -> list[str]:
 
 
 def recipe_rows(folder: Path) -> Iterable[list[str]]:
-    """Return one row for each recipe: the first paragraph of its head, and its first command with a link."""
+    """Yield one row for each recipe: the first paragraph of its comment, and its first command with a link."""
     for path in sorted(folder.rglob("*.sh")):
         if not path.read_text(encoding="utf-8").startswith("#!"):
             continue
@@ -61,7 +61,7 @@ def recipes(_content: object) -> str:
 
 
 def variable_rows(path: Path) -> list[list[str]]:
-    """Return the variables listed in the head of a script, with their meanings."""
+    """Return the variables listed in the comment at the top of a script, with their meanings."""
     rows: list[list[str]] = []
     for line in head(path):
         if start := _VARIABLE.fullmatch(line):
@@ -72,7 +72,7 @@ def variable_rows(path: Path) -> list[list[str]]:
 
 
 def variables(script: str) -> Callable[[object], str]:
-    """Return a function that writes the table of variables in the head of a script of examples/."""
+    """Return a function that writes the table of the variables listed at the top of a script in examples/."""
     return lambda _content: table(["variable", "meaning"], variable_rows(ROOT / "examples" / script))
 
 

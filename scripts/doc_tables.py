@@ -2,7 +2,7 @@
 """Write the generated tables of the documents. With --check, only compare them with the documents.
 
 docs/systems.toml lists the systems. Their scores are in results/, and the metrics and presets in
-wean_fairseq.evaluation. All other tables are created from the code, see doc_sources.py.
+wean_fairseq.evaluation. All other tables are created from the code by doc_sources.py.
 """
 
 import argparse

@@ -3,9 +3,9 @@
 
 With --check, only compare it with the document.
 
-A part is a folder or a file directly inside wean_fairseq/. Its layer is one above the highest layer that it imports, so
-every arrow points down. Import cycles are errors. Between parts, imports inside functions count as well. In the check
-for cycles between files, only imports outside functions count.
+A part is a folder or a file directly inside wean_fairseq/. The layer of a part is one above the highest layer that it
+imports, so every arrow points down. Import cycles are errors. Between parts, imports inside functions count as well. In
+the check for cycles between files, only imports outside functions count.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def layers(graph: Mapping[str, set[str]]) -> dict[str, int]:
     """Return the layer of each part. A part without imports has layer 0.
 
     Raises:
-        CycleError: if there is a cycle. The message names it.
+        CycleError: if there is a cycle. The message names the parts in the cycle.
     """
     layer_of: dict[str, int] = {}
     for name in TopologicalSorter(graph).static_order():

@@ -41,12 +41,12 @@ class _Recorder:
 
 
 class Covering:
-    """The tests that run each line of the package.
+    """Maps each line of the package to the tests that run it.
 
     Args:
         root: root directory of the project.
         tests: durations of the tests in seconds, in the order of their numbers. Failed tests are left out.
-        lines: for each file, the numbers of the tests that run each line.
+        lines: for each file and line, the numbers of the tests that run the line.
     """
 
     def __init__(self, root: Path, tests: dict[str, float], lines: dict[str, dict[int, list[int]]]) -> None:

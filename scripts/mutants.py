@@ -5,11 +5,11 @@
     python scripts/mutants.py -k dropout -j 4  # mutants whose file or text contains the word, four at a time
     python scripts/mutants.py --random 200     # random mutants (random_mutants.py) with their tests (mutant_tests.py)
 
-Each mutant replaces a text in a file of a copy of the project. The tests that its row names run in this copy. If the
-old text is missing or occurs twice, this is an error, and the row must be fixed. Before the mutants, each set of tests
-runs once on an unchanged copy, so that a mutant does not count as detected by a test that fails anyway. For random
-mutants, all tests run once, and tests that fail are excluded. The report is printed line by line. It ends with the
-totals, even after Ctrl-C.
+Each mutant replaces a text in a file of a copy of the project. The tests that are listed for the mutant run in this
+copy. If the old text is missing or occurs twice, this is an error, and the row must be fixed. Before the mutants, each
+set of tests runs once on an unchanged copy, so that a mutant does not count as detected by a test that fails anyway.
+For random mutants, all tests run once, and tests that fail are excluded. The report is printed line by line. It ends
+with the totals, even after Ctrl-C.
 """
 
 import argparse
@@ -33,11 +33,11 @@ import random_mutants
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "scripts" / "mutants.toml"
-# Files and folders of the project that its unit tests need.
+# The unit tests need these files and folders of the project.
 COPIED = ("wean_fairseq", "tests", "preprocess", "pyproject.toml", "setup.py")
 KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "BROKEN"
 LONGEST = 900  # maximum seconds per mutant; a mutant that makes a test hang counts as killed
-UNSEEN = 99  # exit status of tests that pass without importing the copy of the package
+UNSEEN = 99  # exit status if tests pass without importing the package's copy
 
 
 class Mutant(NamedTuple):
@@ -67,7 +67,7 @@ def read_mutants(path: Path) -> list[Mutant]:
     """Return the rows of ``path``. Every old text must occur exactly once in its file.
 
     Raises:
-        SystemExit: if rows must be fixed. The message names them.
+        SystemExit: if rows must be fixed. The message names these rows.
     """
     mutants = []
     for group in tomllib.loads(path.read_text(encoding="utf-8"))["group"]:
@@ -171,8 +171,9 @@ def main() -> int:
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep which tests run which lines, or read it")
     parser.add_argument("--goal", type=float, default=95.0, help="percentage to be killed (default: %(default)s)")
     args = parser.parse_args()
-    # Imported once here instead of in every forked process, because these imports take most of the time of a short
-    # test.
+    if not 1 <= args.j <= 4 * max(16, os.cpu_count() or 1):
+        parser.error(f"-j {args.j} is not between 1 and {4 * max(16, os.cpu_count() or 1)}")
+    # These slow imports are done once here, instead of in every forked process.
     for name in ("fairseq.models", "fairseq.tasks", "scipy.stats"):
         importlib.import_module(name)
     sys.dont_write_bytecode = True

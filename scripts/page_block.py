@@ -20,7 +20,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def update_block(page: Path, markers: tuple[str, str], block: str, *, check: bool) -> bool:
-    """Replace the text between two markers in a page, or only compare it with ``check``.
+    """Replace the text between two markers in a page, or with ``check`` only compare it.
 
     Return True if the page already had this text.
     """

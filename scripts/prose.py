@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check docstrings, comments and Markdown for phrases that readers stumble over. `make lint` runs it.
+"""Check docstrings, comments and Markdown for phrases that are hard to read. `make lint` runs it.
 
     python scripts/prose.py [PATH...]     # default: the whole project
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("wean_fairseq", "preprocess", "scripts", "benchmarks", "examples", "docs", "tests")
-#: Regular expression -> the wording to use instead.
+#: For each regular expression, this is the wording to use instead.
 PHRASES = {
     r"\bg(?:o|oes|one|oing) on(?: with)?\b": "resume, continue",
     r"\banew\b": "again, from scratch",
@@ -53,7 +53,7 @@ def python_texts(source: str) -> Iterator[tuple[int, str]]:
 
 
 def line_texts(source: str, *, shell: bool) -> Iterator[tuple[int, str]]:
-    """Yield the comment lines of a shell script, or the lines of Markdown outside code, with their numbers."""
+    """Yield the comment lines of a shell script, or the lines of Markdown outside of code, with their numbers."""
     in_code = False
     for number, line in enumerate(source.splitlines(), start=1):
         if shell:

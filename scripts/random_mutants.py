@@ -81,7 +81,8 @@ def _changes(text: str) -> Iterator[tuple[int, str]]:
             line = lines[node.lineno - 1]
             value: Any = node.value
             other = not value if isinstance(value, bool) else value + 1
-            # 1e30 + 1 equals 1e30. Columns are counted in bytes, and inside f-strings they may be wrong.
+            # For example, 1e30 + 1 equals 1e30, which is no change. Columns are counted in bytes, and inside f-strings
+            # they may be wrong, so the literal is compared first.
             if other != value and _literal(line[node.col_offset : node.end_col_offset]) == value:
                 yield node.lineno, line[: node.col_offset] + repr(other) + line[node.end_col_offset :]
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and node.lineno == node.operand.lineno:
@@ -97,7 +98,7 @@ def _literal(text: str) -> Any:
 
 
 def _operator(lines: list[str], left: ast.expr, right: ast.expr, operator: ast.AST) -> Iterator[tuple[int, str]]:
-    """Return the line with the ``operator`` between two operands replaced by its opposite."""
+    """Yield a line's number, and the line in which ``operator`` between two operands is replaced by its opposite."""
     new = OPERATORS.get(type(operator))
     if new is None or left.end_lineno != right.lineno:
         return

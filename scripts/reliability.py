@@ -21,7 +21,7 @@ from tests.reliability import read_record  # noqa: E402
 PAGE = ROOT / "docs" / "reliability.md"
 PACKAGES = ("fairseq-fixed", "torch", "numpy", "hypothesis")
 
-# The outcome that each counted kind of event must always have. Kinds that are not listed here also get a row in the
+# These are the outcomes that each kind of event must always have. Other kinds that were counted also get a row in the
 # table.
 MEANINGS = {
     "kills survived": "SIGKILL at random moments under `examples/train_until_done.sh`: after each kill every file "
@@ -76,7 +76,8 @@ TEMPLATE = """\
 * **Two trainings cannot use one `--save-dir`, nor two runs one `RUN`**, if the file system has locks. The second ends
   with a message.
 * **An output option replaces a file only with `--overwrite`.** `wean-report` replaces its own reports, and a recipe its
-  own files in its own `RUN`. Links are followed. Devices and pipes are written through, or rejected.
+  own files in its own `RUN`. Permissions are kept, and links are followed. Devices and pipes are written through, or
+  rejected.
 * **A finished training is not changed** when its command is repeated. A command with `--restore-file` starts from
   that checkpoint each time.
 * **A file under its final name is complete.** Partial files `.wean-*.partial` of a killed process are removed by the

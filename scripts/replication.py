@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write docs/replication.md.
 
-Every claim of docs/replication.toml is judged by the numbers in results/ and benchmarks/results/.
+The verdict on every claim in docs/replication.toml follows from the numbers in results/ and benchmarks/results/.
 
 python scripts/replication.py             # after a new result
 python scripts/replication.py --check     # change nothing, fail if the page is out of date; `make lint` runs it
@@ -43,7 +43,7 @@ _COMPARISON_KEYS = (
 
 
 def check_claims(content: dict[str, Any]) -> None:
-    """Reject a file of claims that contains a misspelt key, or names that it does not define.
+    """Reject a file of claims with a misspelt key, or with a name that is not defined in the file.
 
     Raises:
         UserError: if a claim is invalid. The message names the claim.
@@ -67,7 +67,7 @@ def check_claims(content: dict[str, Any]) -> None:
 
 
 def with_group(metric: str, comparison: dict[str, Any]) -> str:
-    """Return the key of a metric for the part of the test set that a comparison uses."""
+    """Return the key of a metric for the group of test sentences that a comparison uses."""
     return f"{metric}[{comparison['group']}]" if "group" in comparison else metric
 
 
@@ -75,7 +75,7 @@ def measure_all(claims: list[dict[str, Any]], sets: dict[str, Any]) -> dict[int,
     """Measure the main metric of all comparisons, and correct the p-values within each paper.
 
     Returns:
-        For each comparison, by its identity: the measurement and the corrected p-value.
+        The measurement and the corrected p-value of each comparison, by the ``id`` of the comparison.
     """
     families: dict[str, list[tuple[int, Measured]]] = {}
     for claim in claims:
@@ -192,7 +192,7 @@ def compare_costs(item: dict[str, Any]) -> Outcome:
 
 
 def at(content: Any, keys: list[str]) -> Any:
-    """Return a value of a JSON document."""
+    """Return the value at a path of keys in a JSON document."""
     for key in keys:
         content = content[key]
     return content
@@ -245,7 +245,7 @@ def block(claim: dict[str, Any], judged: str, outcomes: list[Outcome]) -> str:
 
 
 def commands(claim: dict[str, Any], outcomes: list[Outcome]) -> list[str]:
-    """Return the commands that measured the numbers behind a claim, or the command that would test it."""
+    """Return the commands that measured the numbers for a claim, or the command that would test the claim."""
     lines = [f"`{claim['run']}`"] if "run" in claim else []
     for name in dict.fromkeys(name for outcome in outcomes for name in outcome.results):
         result = verdicts.read_result(name)

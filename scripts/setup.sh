@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Create or reuse .venv with everything that the quickstart, the tests and the linters need. Takes no arguments.
+# Create or reuse .venv with everything that the quickstart, the tests and the linters need. The script takes no
+# arguments.
 #
 #   PYTHON=/path/to/python3.11   the Python to use (default: the first supported one on PATH)
 #   PIP_EXTRA_INDEX_URL, ...     pip's own variables and configuration are respected
@@ -46,7 +47,7 @@ find_python() {
     return
   fi
   for candidate in python3.11 python3.12 python3.13 python3 python; do
-    # If a name on PATH does not run (a version manager's shim), the next one is tried.
+    # If a Python on PATH does not run, such as a shim of a version manager, the next one is tried.
     version=$(python_version "$candidate") || continue
     if is_supported "$version"; then
       printf '%s\n' "$candidate"
@@ -82,7 +83,8 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
 
 # --- stamps ---------------------------------------------------------------------------------------------------------
 
-# Inputs of a step. Torch and the build of fairseq-fixed depend on their own pins, and the last step on all three files.
+# The following functions print checksums of the inputs of a step. Torch and the build of fairseq-fixed depend only on
+# their pins, and the last step depends on three files.
 pins_key() { grep -E '^(pip|torch|numpy|cython|setuptools|wheel|fairseq-fixed)==' constraints.txt | cksum; }
 full_key() { cat constraints.txt setup.py scripts/setup.sh | cksum; }
 
@@ -90,14 +92,14 @@ is_done() { [[ -f $STATE/$1.done && $(<"$STATE/$1.done") == "$2" ]]; } # is_done
 
 mark_done() { printf '%s\n' "$2" >"$STATE/$1.done"; } # mark_done <step> <key>
 
-# After a changed pin the packages are only updated. A moved tree (the programs in .venv/bin contain its path), a broken
-# interpreter or an interrupted step require a new .venv.
+# If a pin has changed, the packages are only updated. A new .venv is needed after an interrupted step, for a broken
+# interpreter, or if the tree was moved, because the programs in .venv/bin contain its path.
 discard_unusable_venv() {
   local reason="" made_with
   [[ -e $VENV ]] || return 0
   if [[ ! -d $STATE ]]; then
     if [[ -f $VENV/pyvenv.cfg ]] && is_supported "$(python_version "$VENV_PYTHON" || true)"; then
-      return 0 # created by hand and usable, so it is kept and completed
+      return 0 # a usable .venv that was created by hand is kept
     fi
     die "$VENV must be a virtual environment of a supported Python (${SUPPORTED// /, }), but is not, and this script" \
       "did not make it; move it away and run again."
@@ -122,7 +124,8 @@ discard_unusable_venv() {
 
 # --- the steps ------------------------------------------------------------------------------------------------------
 
-# run <what> <command...>: write the output to the log. A failure prints one sentence and the end of the log.
+# run WHAT COMMAND...: run a command, and write its output to the log. If it fails, print one sentence and the end of
+# the log.
 run() {
   local what=$1 end
   shift
@@ -156,8 +159,8 @@ pip_install() {
   rm -f -- "$STATE/unfinished"
 }
 
-# Without an NVIDIA GPU the default Linux build of torch would download gigabytes of unused CUDA packages. Users who
-# have configured pip (an index, a mirror, a folder of wheels) keep their configuration.
+# Without an NVIDIA GPU the default Linux build of torch would download gigabytes of unused CUDA packages. If users have
+# configured pip (an index, a mirror, a folder of wheels), their configuration is used.
 cpu_index() {
   local configured
   [[ $(uname -s) == Linux ]] || return 0
@@ -173,7 +176,7 @@ make_venv() {
   STEP=1
   if is_done venv "$ROOT"; then return; fi
   local python
-  # An existing .venv has passed discard_unusable_venv and is kept, independent of the Python on PATH.
+  # discard_unusable_venv has kept an existing .venv, so its Python is used instead of a Python on PATH.
   if [[ -x $VENV_PYTHON ]]; then python=$VENV_PYTHON; else python=$(find_python); fi
   check_tools "$python"
   mkdir -p -- "$STATE"
@@ -238,9 +241,9 @@ needed = [*project.install_requires, *(name for extra in extras for name in proj
 Path(sys.argv[2]).write_text("".join(f"{name}\n" for name in needed if not name.startswith("fairseq-fixed")))
 '
 
-# The build runs in the background, because it leaves a processor idle half of the time. It has a separate process
-# group, and ends with this script, unless the script is killed with -9. In that case, the build holds the lock until
-# its end, and the next set-up waits for it.
+# The build runs in the background, so that the libraries are installed while it leaves a processor idle. It has a
+# separate process group, and ends with this script, unless the script is killed with -9. In that case, the build holds
+# the lock until its end, and the next set-up waits for it.
 build_and_install_libraries() {
   STEP=3
   if is_done fairseq "$PINS"; then return; fi
@@ -254,7 +257,7 @@ build_and_install_libraries() {
   run "reading setup.py" "$VENV_PYTHON" -W ignore -c "$LIST_LIBRARIES" "$EXTRAS" "$STATE/libraries"
   pip_install "installing the libraries" --no-build-isolation -r "$STATE/libraries"
   say "waiting for the build"
-  wait "$build" || exit 1 # the build has printed the reason
+  wait "$build" || exit 1 # the build has already printed its error
   trap - EXIT
   mark_done fairseq "$PINS"
 }
@@ -281,9 +284,9 @@ import torch._dynamo, fairseq_cli.preprocess, fairseq_cli.train, fairseq_cli.gen
 import wean_fairseq.models, wean_fairseq.tasks, wean_fairseq.evaluation.cli, wean_fairseq.reporting.report_cli
 '
 
-# fairseq requires torchaudio and imports it only for speech. The build on PyPI needs the CUDA libraries. If torchaudio
-# cannot be loaded with a torch without CUDA, its modules are removed, because transformers would import it for every
-# sequence-to-sequence model and fail. The metadata stays for `pip check`.
+# fairseq requires torchaudio and imports it only for speech. The torchaudio on PyPI needs the CUDA libraries. If
+# torchaudio cannot be loaded with a torch without CUDA, its modules are removed, because transformers would import it
+# for every sequence-to-sequence model and fail. The metadata stays for `pip check`.
 readonly REMOVE_BROKEN_TORCHAUDIO='
 import shutil
 from importlib.metadata import distribution
@@ -301,7 +304,7 @@ install_plugin() {
   pip_install "installing wean_fairseq" --no-build-isolation --find-links "$STATE/wheels" -e ".[$EXTRAS]"
   run "linking wean_fairseq" "$VENV_PYTHON" -I -c "$LINK_PLUGIN" "$ROOT/wean_fairseq"
   run "checking torchaudio" "$VENV_PYTHON" -I -c "$REMOVE_BROKEN_TORCHAUDIO"
-  # Compile the bytecode of imported modules, even if the environment disables writing bytecode.
+  # Compile bytecode of the imported modules even if the environment forbids to write bytecode.
   run "starting the installed commands" env -u PYTHONDONTWRITEBYTECODE "$VENV_PYTHON" -W ignore -c "$IMPORT_COMMANDS"
   mark_done plugin "$FULL"
 }

@@ -54,7 +54,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_about: Any) -> str:
-    """Point the links of a page to their places on the site."""
+    """Change the links of a page so that they work on the site."""
     name = page.file.src_uri
     return convert(markdown, name if name in outside() else f"docs/{name}")
 

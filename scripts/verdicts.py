@@ -1,4 +1,6 @@
-"""Rules that turn measured results into verdicts on published claims. `replication` writes the page.
+"""Rules that turn measured results into verdicts on published claims.
+
+The script `replication` writes the page with the verdicts.
 
 A comparison states that one system is above another by the main metric of its paper, by the published difference. It is
 judged in three steps:
@@ -36,13 +38,13 @@ HOLDS, IN_PART, DIRECTION, NOT, UNDECIDED, CANNOT, NOT_RUN = VERDICTS = (
     "cannot be tested here",
     "not run",
 )
-#: A training is complete if it was ended by this patience, ...
+#: A training is complete if it was ended by this patience.
 PATIENCE = 8
-#: ... or if its best validation is earlier than this share of its schedule.
+#: It is also complete if its best validation is earlier than this share of its schedule.
 SCHEDULE = 0.9
-#: If a system has fewer runs, the variance of its trainings is unknown.
+#: With fewer runs of a system, the variance between its trainings is unknown.
 RUNS = 3
-#: A difference is not significant if it is smaller than this many standard errors over runs.
+#: A significant difference is at least this number of standard errors over runs.
 RUN_ERRORS = 2.0
 #: If the metrics of a paper need equal lengths, the relative output lengths may differ by at most this factor.
 LENGTHS = 1.1
@@ -51,10 +53,10 @@ _NORMAL = NormalDist()
 _HALF = _NORMAL.inv_cdf(0.975)
 _EPOCHS = re.compile(r"\bEPOCHS=(\d+)")
 _SYSTEMS = re.compile(r"\bSYSTEMS=['\"]?([^'\";]*)")
-#: Matches the entry of a signature that names a part of the test set.
+#: This entry of a signature names a group of test sentences.
 _GROUP = re.compile(r"\|group:[^|]*")
 _WIDTHS = ("embed-dim", "hidden-size")
-#: Beginnings of the names of rows that are not trained systems.
+#: Rows whose names begin like this are not trained systems.
 _UNTRAINED = ("copy-source", "lead-")
 
 
@@ -123,7 +125,7 @@ def read_result(name: str) -> dict[str, Any]:
 
 
 def results_of(comparison: dict[str, Any], side: str = "") -> list[str]:
-    """Return the result files of a comparison, one for each seed, or those of the system on one side."""
+    """Return the result files of a comparison, one for each seed, or with ``side`` those of this side's system."""
     names = comparison.get(f"{side}_result", comparison.get("result", []))
     return [names] if isinstance(names, str) else list(names)
 
@@ -168,7 +170,7 @@ def trainings_of(comparison: dict[str, Any], side: str) -> list[tuple[dict[str, 
 def command_of(command: str, system: str) -> str:
     """Return the part of a command that trained a system.
 
-    This is the part whose SYSTEMS name the system, or that has no SYSTEMS.
+    This is the part whose SYSTEMS contains the system, or otherwise the parts without SYSTEMS.
     """
     named, others = [], []
     for part in command.split(";"):
@@ -215,7 +217,7 @@ def patience_of(training: dict[str, Any]) -> int | None:
 
 
 def schedule_of(training: dict[str, Any], command: str) -> float:
-    """Return the number of planned epochs from the record, the command, or otherwise the number of trained epochs."""
+    """Return the number of planned epochs from the record or the command, or else the number of trained epochs."""
     stated = _EPOCHS.search(command)
     return float(training.get("schedule") or (stated[1] if stated else training["epochs"]))
 
@@ -246,7 +248,7 @@ def unequal_budgets(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> l
 
 
 def unequal_lengths(comparison: dict[str, Any]) -> list[str]:
-    """Return a reason if the outputs of the two systems differ in length."""
+    """Return a reason if the outputs of the two systems differ too much in length."""
     systems = [cells_of(comparison, side) for side in ("above", "below")]
     ratios = [statistics.mean(cells["length-ratio"]["score"] for cells in runs) for runs in systems]
     if max(ratios) <= LENGTHS * min(ratios):
@@ -268,7 +270,7 @@ def cells_of(comparison: dict[str, Any], side: str) -> list[dict[str, Any]]:
 def check_signatures(comparison: dict[str, Any], keys: tuple[str, str]) -> None:
     """Reject a comparison of scores that were computed in different ways.
 
-    They may be for different parts of the test set.
+    The scores may be for different groups of test sentences.
 
     Raises:
         UserError: if they were computed differently. The message has the signatures.
@@ -310,7 +312,8 @@ def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
         p_value = 2 * _NORMAL.cdf(-abs(high - low) / error) if error else float(high == low)
     else:
         p_value = tested
-        # Only the paired test takes into account that both systems were scored on the same sentences.
+        # Only the paired test considers that both systems were scored on the same sentences, so its error may be
+        # smaller.
         error = min(error, abs(high - low) / -_NORMAL.inv_cdf(tested / 2)) if tested < 0.5 else error
     return Measured(
         metric,
@@ -345,13 +348,13 @@ def published_difference(comparison: dict[str, Any], measured: Measured) -> floa
 
 
 def judge(measured: Measured, p_value: float, published: float, margin: float = 0.0) -> str:
-    """Return the verdict on a difference, assuming that its trainings can decide it.
+    """Return the verdict on a difference, if nothing prevents a conclusion from its trainings.
 
     Args:
         p_value: p-value of the main metric, corrected for all comparisons of the paper.
-        published: difference in the paper. 0 means that the paper states none and any size is accepted.
-        margin: how much lower the system may be to count as equally good. 0 means that it must be above the other
-            system.
+        published: difference in the paper. 0 means that the paper does not state it, so that any size is accepted.
+        margin: maximum by which a system may be lower and still count as equally good. 0 means that it must be above
+            the other system.
     """
     low, high = measured.interval
     significant = measured.is_significant(p_value)

@@ -34,7 +34,8 @@ def write_bert(folder: Path, pieces: list[str], seed: int = 3, layers: int = LAY
         num_attention_heads=2,
         intermediate_size=12,
         max_position_embeddings=24,
-        # the layers must differ enough from the identity for a wrong mask or order to be noticed
+        # Large initial weights make the layers differ from the identity, so that tests notice a wrong mask or a wrong
+        # order.
         initializer_range=0.4,
     )
     torch.manual_seed(seed)

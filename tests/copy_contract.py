@@ -1,6 +1,6 @@
 """Checks of slots that every copying model must pass in addition to ``ModelContract``, for every arch of the family.
 
-``ModelContract`` uses a dictionary without slots (K = 0). Here there are three slots.
+``ModelContract`` uses a dictionary without slots (K = 0). The checks of this module use three slots.
 """
 
 from typing import Any
@@ -28,14 +28,15 @@ SLOTS = 3
 BASE = 23  # number of ids of the base vocabulary: 4 special symbols and 19 words
 FIRST, SECOND, THIRD = BASE, BASE + 1, BASE + 2
 
-# As SlotMap writes them: slots are numbered in the order of their first occurrence, and a fourth unknown word is <unk>.
+# Sources in the format of SlotMap, which numbers slots in the order of first occurrence and uses <unk> for a fourth
+# unknown word.
 SOURCES = [
     [FIRST, 7, FIRST, SECOND, 9, EOS],  # one unknown word occurs twice, another occurs once
     [8, 5, EOS],  # no unknown word
     [FIRST, SECOND, THIRD, UNK, 6, 6, 12, EOS],  # more unknown words than slots, and a known word that occurs twice
 ]
 TARGETS = [
-    [SECOND, FIRST, 7, 11, EOS],  # words that are copied, copied from two places, copied or generated, and generated
+    [SECOND, FIRST, 7, 11, EOS],  # copied, copied from two places, copied or generated, only generated
     [5, UNK, EOS],
     [6, UNK, THIRD, 20, FIRST, 12, EOS],
 ]
@@ -48,7 +49,7 @@ def copy_task(slots: int = SLOTS) -> Any:
 
 
 def copy_batch(**layout: Any) -> dict[str, torch.Tensor]:
-    """Return the sentences above as a batch, padded as fairseq pads them."""
+    """Return ``SOURCES`` and ``TARGETS`` as a batch, padded as fairseq pads them."""
     return collate([torch.tensor(row) for row in SOURCES], [torch.tensor(row) for row in TARGETS], **layout)
 
 
@@ -103,7 +104,7 @@ class CopyContract(ModelContract):
         torch.testing.assert_close(sums.loss, expected, rtol=1e-5, atol=1e-5)
 
     def test_label_smoothing_goes_to_the_base_vocabulary_alone(self, copier):
-        """The oracle loops over the base words: (1 - e - e_i) nll - e_i sum(log p), with e_i = e / (V - 1)."""
+        """Test against a loop over the base words: (1 - e - e_i) nll - e_i sum(log p), with e_i = e / (V - 1)."""
         batch, eps = copy_batch(), 0.1
         target = copier.decoder.known_targets(batch["target"])
         lprobs = log_probs(copier, batch)
@@ -116,7 +117,7 @@ class CopyContract(ModelContract):
 
     @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
     def test_a_batch_without_targets_has_no_loss(self, copier, label_smoothing):
-        """Empty lines lead to such a batch with ``--skip-first-target``."""
+        """Test a batch without targets, which empty lines cause with ``--skip-first-target``."""
         batch = copy_batch()
         batch["target"] = torch.full_like(batch["target"], PAD)
         loss = copier.eval()(**batch, label_smoothing=label_smoothing).loss
@@ -138,7 +139,8 @@ class CopyContract(ModelContract):
         expected = token_log_probs(copier, batch)
         sources, targets = unpad(batch)
         padded = collate(sources, targets, left_pad_source=left_pad_source, extra_source=4, extra_target=3)
-        # Without copying, the previous words must equal those of the batch, including slots.
+        # ``known_targets`` may have replaced slots in the targets, but the previous words must keep the slots of the
+        # batch.
         previous = torch.nn.functional.pad(batch["prev_output_tokens"], (0, 3), value=PAD)
         padded["prev_output_tokens"] = previous
         torch.testing.assert_close(token_log_probs(copier, padded), expected, rtol=1e-5, atol=1e-5)

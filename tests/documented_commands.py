@@ -221,7 +221,8 @@ def check_fairseq(command: Command, own_archs: set[str]) -> None:
         own_archs: archs that the document itself registers. Only the options of ``wean_lstm`` are allowed for them.
     """
     given = [word for word in command.words[1:] if word != "..."]
-    instead = ["wean_lstm" if before == "--arch" else "1" for before in ["", *given]]  # replaces the variable of a loop
+    # values that replace loop variables such as $arch
+    instead = ["wean_lstm" if before == "--arch" else "1" for before in ["", *given]]
     words = [re.sub(r"^\$\w+$", value, word) for word, value in zip(given, instead, strict=False)]
     if "--help" in words:
         words[words.index("--help")] = "data"  # with --help, no data is needed

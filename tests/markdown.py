@@ -64,7 +64,10 @@ def blocks(text: str) -> list[Block]:
 
 
 def shell_scripts(text: str) -> list[str]:
-    """Return the shell blocks of a page. Arrays that any of the blocks has set are inserted where they are used."""
+    """Return the shell blocks of a page.
+
+    The values of arrays that a block sets are inserted where a block uses them.
+    """
     arrays: dict[str, str] = {}
     scripts = []
     for block in blocks(text):

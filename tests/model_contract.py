@@ -1,6 +1,6 @@
 """Checks that every model of this package must pass, in the same way for every arch (see tests/unit/models).
 
-A test class inherits ``ModelContract`` and names its archs in ``cases``. This runs all checks.
+A test class inherits ``ModelContract`` and names its archs in ``cases``. The class then runs all checks.
 """
 
 from argparse import Namespace
@@ -141,7 +141,7 @@ class ModelContract:
         return False
 
     def test_the_loss_may_be_changed_in_place(self, model):
-        """fairseq multiplies the loss by 0 in a process without a batch."""
+        """Test in-place changes, because fairseq multiplies the loss by 0 in a process without a batch."""
         batch = make_batch()
         loss = model(**batch, **task_inputs(model, batch)).loss
         loss *= 0
@@ -200,7 +200,7 @@ class ModelContract:
 
     @torch.no_grad()
     def test_hypotheses_that_share_their_source_take_the_steps_of_teacher_forcing(self, model):
-        """As in the fast search, two hypotheses of each sentence read the same row of the source.
+        """Test two hypotheses per sentence that read the same row of the source, as in the fast search.
 
         The hypotheses differ after the first word. Then one sentence is dropped, and the hypotheses of the other
         sentences change places.

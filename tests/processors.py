@@ -15,7 +15,7 @@ from wean_fairseq.search.packed_linear import int8_is_exact
 def has_bf16_lstm() -> bool:
     """Return True if oneDNN has a bfloat16 LSTM on this machine.
 
-    It needs AVX-512 or newer (try ``ONEDNN_MAX_CPU_ISA=AVX2``).
+    The bfloat16 LSTM needs AVX-512 or newer (try ``ONEDNN_MAX_CPU_ISA=AVX2``).
     """
     lstm = torch.nn.LSTM(4, 4)
     try:

@@ -1,4 +1,4 @@
-"""Count what the tests do to the commands (kills, faults, bad inputs), for docs/reliability.md.
+"""Count the kills, faults and bad inputs that the tests cause, for docs/reliability.md.
 
 Every process of a test run appends lines of JSON to the file of ``--reliability-record FILE``. Without this option, the
 counts are discarded. ``scripts/reliability.py`` creates the page from them.
@@ -21,7 +21,10 @@ class Reliability:
         self.record = record
 
     def count(self, kind: str, n: int = 1) -> None:
-        """Add ``n`` to the count of a kind, such as "bad inputs tried". Call it after the assertions that it counts."""
+        """Add ``n`` to the count of a kind, such as "bad inputs tried".
+
+        Call this method after the assertions about the counted cases.
+        """
         file = os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[0]
         self.append({"kind": kind, "n": int(n), "file": file})
 

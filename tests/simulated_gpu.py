@@ -240,7 +240,10 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _map(func: Callable[[Any], Any], value: Any) -> Any:
-    """Apply ``func`` to each leaf of ``value``. PyTorch handles its own types of results."""
+    """Apply ``func`` to each leaf of ``value``.
+
+    Other containers, such as PyTorch's types of results, are left to ``tree_map``.
+    """
     if type(value) in (tuple, list):
         return type(value)([_map(func, one) for one in value])
     if type(value) is dict:
@@ -251,7 +254,7 @@ def _map(func: Callable[[Any], Any], value: Any) -> Any:
 def _fused_lstm_cell(
     input_gates: torch.Tensor, hidden_gates: torch.Tensor, cell: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """CUDA's kernel with this name."""
+    """Compute the same result as CUDA's kernel with this name."""
     gates = (input_gates + hidden_gates).chunk(4, dim=1)
     new_cell = gates[1].sigmoid() * cell + gates[0].sigmoid() * gates[2].tanh()
     return gates[3].sigmoid() * new_cell.tanh(), new_cell, torch.cat(gates, dim=1)
@@ -260,14 +263,15 @@ def _fused_lstm_cell(
 def _fused_gru_cell(
     input_gates: torch.Tensor, hidden_gates: torch.Tensor, hidden: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """CUDA's kernel with this name."""
+    """Compute the same result as CUDA's kernel with this name."""
     given, own = input_gates.chunk(3, dim=1), hidden_gates.chunk(3, dim=1)
     reset, update = ((one + other).sigmoid() for one, other in zip(given[:2], own[:2], strict=True))
     new = (given[2] + reset * own[2]).tanh()
     return new + update * (hidden - new), torch.cat(own, dim=1)
 
 
-_FUSED_CELLS = {"_thnn_fused_lstm_cell": _fused_lstm_cell, "_thnn_fused_gru_cell": _fused_gru_cell}  # no CPU has them
+# CPUs have no such kernels
+_FUSED_CELLS = {"_thnn_fused_lstm_cell": _fused_lstm_cell, "_thnn_fused_gru_cell": _fused_gru_cell}
 
 
 class _Kernels(torch.autograd.Function):
@@ -301,7 +305,7 @@ class _Kernels(torch.autograd.Function):
 
 
 class _Launches(TorchDispatchMode):
-    """Count the operations below ``SimulatedGpu`` that are not the host's."""
+    """Count the operations below ``SimulatedGpu`` that do not run on the host."""
 
     def __init__(self, gpu: SimulatedGpu) -> None:
         super().__init__()
@@ -332,7 +336,7 @@ _NO_KERNELS |= {"_unsafe_view", "_reshape_alias", "detach", "lift_fresh", "alias
 
 
 def _wanted_device(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device | None:
-    """Return the device that a call asks for, ``None`` if it asks for none."""
+    """Return the device that a call requests, or ``None`` if the call requests none."""
     if name in ("cpu", "cuda"):
         return torch.device(name)
     wanted = kwargs.get("device")
@@ -349,7 +353,7 @@ def _goes(target: torch.device | None, name: str, kind: str) -> bool:
 
 
 def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
-    """Return True if the size of an indexing result depends on a mask. Assignments do not."""
+    """Return True if the size of an indexing result depends on a mask. Return False for assignments."""
     if name not in ("__getitem__", "index"):
         return False
     leaves: Iterator[Any] = iter(_leaves(args[1:]))

@@ -1,4 +1,4 @@
-"""Define the contract of every model that writes an essay from topic words, in addition to ``ModelContract``."""
+"""Checks that every model that writes an essay from topic words must pass, in addition to ``ModelContract``."""
 
 from typing import Any
 
@@ -25,12 +25,12 @@ def scored(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[torc
 
 
 class TopicContract(ModelContract):
-    """Base class of the tests of such a model, which replaces ``ModelContract``."""
+    """Base class for the tests of a model that writes an essay, used instead of ``ModelContract``."""
 
     def test_beam_search_finds_what_teacher_forcing_scores(self, model):
         """Check the scores of fairseq's search, in which hypotheses end, change places and are dropped.
 
-        The expected scores are those that the model gives to the same output with teacher forcing.
+        The expected scores come from the model, which reads the same output with teacher forcing.
         """
         batch = essay_batch()
         inputs = {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")}

@@ -1,14 +1,17 @@
 """Argument types, messages and errors of all command lines. An error is printed as one sentence, with exit status 2."""
 
 import argparse
+import ctypes
 import logging
 import math
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from .errors import UserError, printable, sentence_of, similar
@@ -21,7 +24,19 @@ BROKEN_PIPE = 141
 #: Exit status after Ctrl-C: 128 + 2.
 INTERRUPTED = 130
 LARGEST_SEED = 2**63 - 1
+_PR_SET_PDEATHSIG = 1  # constant of Linux's prctl
+_prctl = getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)  # only Linux has it
+# Placeholders and names of arguments that are paths. Those of the form NAME=FILE have their own check.
+_PLACE = re.compile(r"^(?!\w+=).*(FILE|DIR|FOLDER|OUT|LOG|JSON|CSV|TSV|TOML|RUN|MODEL|SRC|checkpoint|path)")
 _WHOLE = re.compile("-?[0-9]{1,19}")  # int() also accepts digits of other scripts, underscores and spaces
+
+
+def end_with_parent() -> None:
+    """Let Linux send SIGTERM to this process when its parent ends, even if SIGKILL ends the parent.
+
+    Otherwise, a training would continue without its parent, and the repeated command would find the folder locked.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -36,6 +51,14 @@ class OneLineParser(argparse.ArgumentParser):
             hint = similar(unknown.partition(" ")[0].partition("=")[0], known)
             message += hint or f": choose from {', '.join(known)}" * bool(known)
         self.exit(2, f"{self.prog}: {UserError(message)}; see --help.\n")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Parse an argument. Refuse an empty path, which would be the current folder, or would be taken for none."""
+        if not arg_string and (action.type is Path or _PLACE.search(str(action.metavar or action.dest))):
+            option = "/".join(action.option_strings) or str(action.metavar or action.dest)
+            otherwise = "" if action.required else ", or leave it out"
+            self.exit(2, f"{self.prog}: error: {option} is empty: give a path{otherwise}.\n")
+        return super()._get_value(action, arg_string)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print a help text, the version or an error. If standard output cannot be written, exit with a message."""
@@ -91,11 +114,18 @@ def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, st
     Raises:
         UserError: if the argument does not have this form.
     """
-    name, _, found = argument.partition("=")
+    name, sign, found = argument.partition("=")
+    said = f"{option} {argument!r}".strip()
     if not name or not found:
-        said, example = (f"{option} {text}".strip() for text in (repr(argument), f"WEAN={argument}"))
-        raise UserError(f"{said} is not of the form NAME={value}; write for example {example}.")
+        example = f"{name or 'WEAN'}={found or value}" if sign else f"WEAN={argument or value}"
+        raise UserError(f"{said} is not of the form NAME={value}; write for example {f'{option} {example}'.strip()}.")
     return name, found
+
+
+def check_name(name: str, said: str) -> None:
+    """Raise ``UserError`` if tables and pages cannot show a name. The message starts with ``said``, its option."""
+    if not name.isprintable() or not name.strip():
+        raise UserError(f"{said}: {name!r} is not a name that tables can show; choose another name.")
 
 
 def counted(number: int, noun: str) -> str:
@@ -172,6 +202,18 @@ def printable_cells(line: str) -> str:
 def printable_lines(text: str) -> str:
     """Escape the control characters of a text except tabs and ends of lines."""
     return "\n".join(map(printable_cells, text.split("\n")))
+
+
+def markdown(text: str) -> str:
+    """Escape a text for a table cell or a line of a Markdown page: control characters, tags of HTML and bars."""
+    return printable(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def markdown_code(text: str) -> str:
+    """Return a text as code for a Markdown page. Control characters are escaped."""
+    marks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " * text.startswith("`") or " " * text.endswith("`")
+    return f"{marks}{space}{printable(text)}{space}{marks}"
 
 
 def is_interrupt(error: BaseException | None) -> bool:

@@ -1,18 +1,26 @@
 """Range checks for the values of options."""
 
 import math
+import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from .errors import UserError
 
 ANY = math.inf
+#: Types of numbers in JSON files that cannot be negative.
+Count = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0)]
 LARGEST = 2**31 - 1  # maximum of whole numbers, because libraries use 32 bits for them
+# maximum number of processes that a command starts. With many more, they would use up the memory of the machine.
+MOST_PROCESSES = max(64, 4 * (os.cpu_count() or 1))
 
 
 def values_of(value: Any) -> Iterable[Any]:
     """Return the values of an option as a sequence. An option may have several values or none."""
-    if value is None:
+    if value is None or str(value).startswith("${"):  # a reference to another option that is not resolved yet
         return ()
     return (value,) if isinstance(value, int | float) else value
 

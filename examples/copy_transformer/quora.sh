@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# C-DNPG's Table 2: Transformer and Transformer+Copy on paraphrases, by words instead of word pieces, at the same
-# budget. A further system is Transformer+Copy with another output layer: it scores the words that it generates by
+# C-DNPG's Table 2: Transformer and Transformer+Copy on paraphrases at the same budget, with words instead of word
+# pieces. A further system is Transformer+Copy with another output layer: it scores the words that it generates by
 # querying their embeddings (WEAN).
 #
 #   DATA=path/to/quora bash examples/copy_transformer/quora.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# CopyNet's Table 4: single-turn dialogues by characters. In DS-I, the names, places, ... of the test set are known from
-# the training set. In DS-II they are new. The paper's patterns were never released. They are replaced by 173 patterns
-# of this project (preprocess/dialogue_patterns.py).
+# CopyNet's Table 4: dialogues of one turn, as characters. In DS-I, the training set has the same names, places and
+# other entities as the test set. In DS-II, the entities of the test set are new. The paper's patterns were never
+# released. They are replaced by 173 patterns of this project (preprocess/dialogue_patterns.py).
 #
 #   bash examples/copynet/dialogue.sh
 #
@@ -22,7 +22,7 @@ refuse_limits GENERATE
 read -ra size <<<"$GENERATE" # options of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
-# The paper does not describe the training. Adam with 0.001 is from the authors' code.
+# The paper does not describe the training, so Adam with a learning rate of 0.001 is used as in the authors' code.
 optimisation=(--optimizer fused_adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout "$DROPOUT" --no-epoch-checkpoints)
 
 main=$RUN
@@ -31,8 +31,8 @@ complete=$RUN/text/ds2/manifest.json prepare dialogue_patterns --seed "$SEED" "$
 for set in $SETS; do
   RUN=$main/$set
   mkdir -p "$RUN"
-  ln -sfn "../text/$set" "$RUN/text"
-  ln -sfn "../text/$set" "$RUN/text-$set"
+  link_inside "../text/$set" "$RUN/text"
+  link_inside "../text/$set" "$RUN/text-$set"
   decay_linearly "$RATE" "$BATCH"
   for system in $SYSTEMS; do
     # Each system has a suitable dictionary of all characters. For new names, CopyNet has to learn to copy unknown

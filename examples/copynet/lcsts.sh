@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Common part of lcsts_char.sh and lcsts_word.sh. They set SETTING to a setting of preprocess/lcsts.py.
+# Common part of lcsts_char.sh and lcsts_word.sh. Both scripts set SETTING to a setting of preprocess/lcsts.py.
 #
 # DATA contains the released PART_I.txt (training), PART_II.txt (validation) and PART_III.txt (test), or
 # {train,valid,test}.{src,tgt}, with one text per line and its summary on the same line of .tgt. From PART_II and
@@ -25,7 +25,7 @@ need_systems {copynet,rnnsearch,enc_dec}{,_lcsts} copynet{,_lcsts}_{full,release
 sizes=(${EMBED_DIM:+--embed-dim "$EMBED_DIM"} ${HIDDEN_SIZE:+--hidden-size "$HIDDEN_SIZE"})
 # shellcheck disable=SC2034 # recipe.sh reads both
 criterion=model_loss search=(--search-preset copynet)
-# The paper does not describe the training. Adam with 0.001 is from the authors' code.
+# The paper does not describe the training, so Adam with a learning rate of 0.001 is used as in the authors' code.
 optimisation=(--optimizer fused_adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout 0.1 --no-epoch-checkpoints)
 
 remember "DATA=$(realpath "$DATA")" "SETTING=$SETTING" "WORDS=$WORDS" "EMBED_DIM=$EMBED_DIM" \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# CopyNet's Table 3 on LCSTS (Chinese short text summarisation) by words, segmented by jieba, with beam 10.
+# CopyNet's Table 3 on LCSTS (Chinese short text summarisation), as words of jieba and with beam 10.
 #
 #   DATA=path/to/LCSTS bash examples/copynet/lcsts_word.sh
 SETTING=copynet-words

@@ -21,8 +21,8 @@ refuse_limits GENERATE
 read -ra size <<<"$GENERATE" # options of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
-# The paper does not describe the training. Adam with 0.001 is from the authors' code. With dropout 0.1, CopyNet
-# overfits its 20,000 instances and copies slightly less accurately.
+# The paper does not describe the training, so Adam with a learning rate of 0.001 is used as in the authors' code. With
+# dropout 0.1, CopyNet overfits its 20,000 instances and copies slightly less accurately.
 optimisation=(--optimizer fused_adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout "$DROPOUT" --no-epoch-checkpoints)
 
 remember "size=${size[*]}"

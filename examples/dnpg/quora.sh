@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# C-DNPG's Table 2: DNPG on paraphrases by words, without stemming. A further system is DNPG with another output layer:
-# it scores the words that it generates by querying their embeddings (WEAN).
+# C-DNPG's Table 2: DNPG on paraphrases with words, without stemming. A further system is DNPG with another output
+# layer: it scores the words that it generates by querying their embeddings (WEAN).
 #
 #   DATA=path/to/quora bash examples/dnpg/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/dnpg/quora.sh

@@ -2,11 +2,11 @@
 # The systems of C-DNPG's Table 2, all on the same word pieces. quora.sh, twitter_url.sh and table2.sh source this file
 # after recipe.sh and call `compare`.
 #
-# The settings are from the paper (section 4). In all systems, a side has at most 20 pieces, and the beam is 8. The
-# Transformers have 3 + 3 layers, 450 wide, 9 heads, and AdamW with a linear warm-up to 5e-5 and a linear decay to 0
-# over 100,000 updates of 32 pairs (32 epochs of Quora). Baselines from other papers are trained as these papers
-# describe, or as RBM (Li et al., EMNLP 2018) trained them on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS adapt
-# the run to the machine.
+# The settings are from the paper (section 4). In all systems, source and target have at most 20 word pieces, and the
+# beam is 8. The Transformers have 3 + 3 layers, 450 wide, 9 heads, and AdamW with a linear warm-up to 5e-5 and a linear
+# decay to 0 over 100,000 updates of 32 pairs (32 epochs of Quora). Baselines from other papers are trained as these
+# papers describe, or as RBM (Li et al., EMNLP 2018) trained them on the same data. SIZES, RATE, WARMUP, BATCH and
+# EPOCHS adapt the run to the machine.
 #
 # FSET reads every sentence followed by a similar training pair ($RUN/pairs). It has the sizes in the research code of
 # its authors, unless SIZES overrides them. FSET_SIZES adds further options, such as "--edit-layers 2".
@@ -53,7 +53,7 @@ check_systems() {
 
 # compare DATASET: prepare $DATA, train and decode each of $SYSTEMS, and score all of them together.
 compare() {
-  # these have values from an earlier data set
+  # BIN and TEXT may have values from an earlier data set.
   local dataset=$1 pieces=(--bpe "$MERGES") decoding dump system BIN='' TEXT=''
   if [[ -n ${VOCAB:-} ]]; then
     need_files "Set VOCAB to the vocab.txt of bert-base-uncased, or leave it out." "$VOCAB"
@@ -73,7 +73,7 @@ compare() {
       dump=$RUN/$system/granularity.jsonl
       decoding+=(--granularity-dump "$dump")
       if ! decoded "$system" test "${decoding[@]}" || [[ ! -f $dump ]]; then
-        # an interrupted decoding may have left one of these files, and both are written together
+        # Both files are written together, so a file of an interrupted decoding must be removed.
         rm -f "$dump" "$RUN/$system/test.log"
       fi
     fi

@@ -31,7 +31,7 @@ data_of() {
   esac
 }
 
-# Check this before the first training starts, which may take days.
+# Check all of this before the first training, because a training may take days.
 check_systems
 for set in $SETS; do
   data_of "$set"

@@ -4,8 +4,8 @@
 # With POSIXLY_CORRECT, sed does not understand the escapes in `printable`, and bash has other rules.
 unset POSIXLY_CORRECT
 
-# say TEXT: print one line, with paths below the current directory shortened. A job does not report work that was
-# already done.
+# say TEXT: print one line, in which paths below the current directory are shortened. A job prints nothing about work
+# that an earlier run has done.
 say() {
   local text="$*"
   [[ -z ${JOB:-} || $text != *": done before" ]] || return 0
@@ -29,8 +29,10 @@ fail() {
   for log in "$@"; do
     [[ -s $log ]] || continue
     sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
-    sentence=${sentence//--columns /COLUMNS=} # use the names of the recipes' variables
+    sentence=${sentence//--columns /COLUMNS=} # use the names of the variables instead of the options
     sentence=${sentence//--header /HEADER=}
+    sentence=${sentence//--valid /VALID=}
+    sentence=${sentence//--test /TEST=}
     if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
       die "$what failed: ${sentence#*error: } (log: $log)"
     fi
@@ -48,6 +50,8 @@ need_files() {
   local hint=$1 file
   shift
   for file in "$@"; do
+    [[ ! -d $file ]] || die "$file is a folder. $hint"
+    [[ -f $file || ! -e $file ]] || die "$file is a pipe or a device, not a regular file. $hint"
     [[ -f $file ]] || die "there is no $file. $hint"
   done
   inputs+=("$@")
@@ -101,10 +105,10 @@ need_tools() {
   done
 }
 
-# check_variables: fail with one sentence if a variable has a value that a recipe cannot use. A number is used in bash
-# arithmetic only after this check or `whole_number`, because there the text `a[$(command)]` would run the command.
+# check_variables: fail with one sentence if a variable has an invalid value. A number is used in bash arithmetic only
+# after this check or `whole_number`, because there the text `a[$(command)]` would run the command.
 check_variables() {
-  local name value before=''
+  local name value before='' most
   for name in "${GIVEN_NAMES[@]}" SBATCH; do
     [[ ${!name} != *$'\n'* ]] || die "$name has a line break in its value: recipes keep one setting per line."
   done
@@ -113,13 +117,22 @@ check_variables() {
     [[ " $before " != *" $value "* ]] || die "SEEDS names $value twice: $SEEDS."
     before+=" $value"
   done
-  for name in SEED SPLIT_SEED GPUS SLOT LIMIT TEST_LIMIT BPE MERGES WARMUP CUTOFF THRESHOLD NGRAM; do
+  for name in SEED SPLIT_SEED SLOT LIMIT TEST_LIMIT BPE MERGES WARMUP CUTOFF THRESHOLD NGRAM; do
     need_number "$name" "${!name-}" 0
   done
-  for name in EPOCHS TRY_EPOCHS JOBS PROCESSES PATIENCE EVALUATE BATCH BEAM WORDS WIDTH TOKENS EMBED_DIM HIDDEN_SIZE REWARD_EPOCHS \
-    BERT_UPDATES LENGTH SHORTEST OMP_NUM_THREADS; do
+  for name in EPOCHS TRY_EPOCHS PATIENCE EVALUATE BATCH BEAM WORDS WIDTH TOKENS EMBED_DIM HIDDEN_SIZE REWARD_EPOCHS \
+    BERT_UPDATES LENGTH SHORTEST; do
     need_number "$name" "${!name-}" 1
   done
+  # With many more processes, the memory of the machine would be used up, see MOST_PROCESSES in wean_fairseq/ranges.py.
+  most=$((4 * $(nproc --all)))
+  ((most >= 64)) || most=64
+  need_number GPUS "${GPUS-}" 0 "$most"
+  for name in JOBS PROCESSES OMP_NUM_THREADS; do
+    need_number "$name" "${!name-}" 1 "$most"
+  done
+  ((JOBS * ${PROCESSES:-1} <= most)) ||
+    die "JOBS=$JOBS with PROCESSES=$PROCESSES each are $((JOBS * PROCESSES)) processes: give numbers whose product is at most $most."
   [[ -z $SEEDS || " $SEEDS " == *" $SEED "* ]] || die "SEED=$SEED is not one of SEEDS ($SEEDS): leave SEED out."
   for name in RATE RATES "${!RATES_@}"; do
     for value in ${!name-}; do
@@ -132,40 +145,37 @@ check_variables() {
         die "$name must be a number of at least 0 and below 1, such as 0.3, but is $value."
     done
   done
+  for name in TRAIN_FLAGS SIZES FSET_SIZES; do
+    refuse_options "$name" --save-dir --max-epoch --log-file --log-format --log-interval --user-dir --task --arch -a --seed \
+      --cpu --no-save --disable-validation --source-lang --target-lang --train-subset --valid-subset
+  done
+  refuse_options SEARCH_FLAGS --path --results-path --user-dir --task --source-lang --target-lang -s -t --dataset-impl \
+    --gen-subset --seed --cpu --quiet --score-reference --num-shards --shard-id --no-progress-bar --log-format --log-file
+  refuse_options GENERATE --output --overwrite --seed
   [[ -z $SBATCH || (-d $(dirname -- "$SBATCH") && ! -d $SBATCH) ]] ||
     die "SBATCH must be a file in a folder that exists, but is $SBATCH."
   [[ ! -e $SBATCH && ! -L $SBATCH ]] || die "SBATCH must be a new file, but there is $SBATCH already: choose another name."
-  [[ $RUN != *:* && $RUN != *\$\{* ]] || die "RUN has : or \${ in its name, which fairseq splits or replaces: choose another than $RUN."
+  [[ $RUN != *[:,]* && $RUN != *\$\{* ]] || die "RUN has : or , or \${ in its name, which fairseq splits or replaces: choose another than $RUN."
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }
 
-# check_run: fail with one sentence if the run directory or a directory in it cannot be read and written, or if it
-# contains something that is not a regular file, such as a FIFO, which would block, or a link to a file outside of it,
-# which would be overwritten. Links to directories are followed.
-check_run() {
-  local root entry
-  [[ -d $TABLE ]] || return 0
-  root=$(realpath -- "$TABLE")
-  entry=$(find "$root" -maxdepth 6 -type d ! '(' -readable -writable -executable ')' -print -quit 2>/dev/null || true)
-  [[ -z $entry ]] || die "$entry cannot be read and written: set RUN to another directory, or change its permissions."
-  while IFS= read -r -d '' entry; do
-    [[ ! -d $entry ]] || continue
-    [[ -L $entry && $(realpath -m -- "$entry") == "$root"/* && (-f $entry || ! -e $entry) ]] ||
-      die "$entry is not a file, or is a link to one outside of the run directory: remove it, and start again."
-  done < <(find "$root" -mindepth 1 -maxdepth 6 -name '.?*' -type d -prune -o ! -type f ! -type d -print0)
-  # `command` records a training. The scores of all seeds would replace those of a run without SEEDS, and conversely.
-  entry=$(find "$root" -mindepth 1 -maxdepth 6 -name 'seed[0-9]*' -prune -o -type f -name command -print -quit)
-  [[ -z $SEEDS || -z $entry ]] ||
-    die "$TABLE has a training without SEEDS: leave SEEDS out, or set RUN to another directory."
-  entry=$(find "$root" -mindepth 3 -maxdepth 6 -path "*/seed[0-9]*/*" -type f -name command -print -quit)
-  [[ -n $SEEDS || ${entry#"$root/"} != seed[0-9]* ]] ||
-    die "$TABLE has trainings with SEEDS: give SEEDS again, or set RUN to another directory."
+# need_number NAME VALUE LEAST [MOST]: check that VALUE is empty or a whole number of at least LEAST and at most MOST.
+need_number() {
+  local most=${4:-999999999}
+  [[ -z $2 ]] || { [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]] && (($2 >= $3 && $2 <= most)); } ||
+    die "$1 must be a whole number of at least $3 and at most $most, but is $2."
 }
 
-# need_number NAME VALUE LEAST: check that VALUE is empty or a whole number of at least LEAST.
-need_number() {
-  [[ -z $2 ]] || { [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]] && (($2 >= $3)); } ||
-    die "$1 must be a whole number of at least $3 and at most 999999999, but is $2."
+# refuse_options NAME OPTION...: check that the variable NAME has none of these options, which may be abbreviated there.
+refuse_options() {
+  local name=$1 word option
+  shift
+  for word in ${!name-}; do
+    for option in "$@"; do
+      [[ $word != -?* || ($option != "${word%%=*}" && ($word != --?* || $option != "${word%%=*}"*)) ]] ||
+        die "$name has $word, but the recipe sets $option itself: leave it out."
+    done
+  done
 }
 
 # need_rates NAME VALUE: check that VALUE is a learning rate above 0, or a comma-separated list, one per epoch.
@@ -175,7 +185,7 @@ need_rates() {
     die "$1 must be a learning rate above 0, such as 0.001, but is $2."
 }
 
-# whole_number TEXT: print TEXT if it is a whole number, otherwise 0. It is used for text from files.
+# whole_number TEXT: print TEXT, which may come from a file, if it is a whole number, and otherwise 0.
 whole_number() {
   if [[ $1 =~ ^[1-9][0-9]{0,8}$ ]]; then printf '%s' "$1"; else printf 0; fi
 }
@@ -201,7 +211,7 @@ need_systems() {
 files_like() { find "$1/" -maxdepth 1 -name "$2" ! -name $'*\n*' | LC_ALL=C sort; }
 
 # files_of NAME: set the array `files` to the files in the variable NAME, which is one file whose name may contain
-# spaces, or several files separated by spaces. A name that begins with a dash is not treated as an option.
+# spaces, or several files separated by spaces. A file name that begins with a dash is not treated as an option.
 files_of() {
   local index
   files=("${!1}")

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
-# Run several trainings of a recipe in parallel on this machine, with several seeds, or as a Slurm job array.
+# Run several trainings of a recipe in parallel, for several systems or seeds, or write them as a Slurm job array.
 
 # note_environment: store the environment variables that recipes read in GIVEN_NAMES, and as NAME=VALUE, quoted for a
 # shell, in GIVEN.
@@ -62,8 +62,9 @@ train_side_by_side() {
   with_other_seeds score # this process scores the first seed
 }
 
-# with_other_seeds STAGE: run this recipe again for each seed except the first. The stage `prepare` ends before the
-# first training. The stage `score` computes the scores of the seed, but not the scores over all seeds.
+# with_other_seeds STAGE: run this recipe again for all seeds except the first. With the stage `prepare`, the recipe
+# ends before the first training. With the stage `score`, it computes the scores of one seed, but not the scores over
+# all seeds.
 with_other_seeds() {
   local seed
   for seed in $SEEDS; do
@@ -111,8 +112,8 @@ read_job() {
   SEED=${JOB% *} SYSTEMS=${JOB#* }
 }
 
-# begin_job: select the GPU of a JOB, and take the preparation lock. One job creates the files that several jobs need
-# while the others wait.
+# begin_job: select the GPU of a JOB, and take the lock for preparations. If several jobs need the same files, one job
+# creates them while the others wait.
 begin_job() {
   local devices
   if ((GPUS > 0)) && [[ -n ${SLOT:-} ]]; then
@@ -125,7 +126,7 @@ begin_job() {
   flock "$alone"
 }
 
-# beside_others COMMAND...: run a command without holding the preparation lock, so that jobs can run it in parallel.
+# beside_others COMMAND...: release the lock for preparations while a command runs, so that jobs can run it in parallel.
 beside_others() {
   local status=0
   [[ -z ${JOB:-} ]] || flock -u "$alone"

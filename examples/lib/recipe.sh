@@ -35,12 +35,15 @@
 # The settings are at the top of each recipe: first those of a SMOKE run, then those of a full one. All of them can be
 # overridden in the environment.
 
-# Lists such as SYSTEMS are split at spaces, and a `*` in one is not a list of files. `files_like` expands patterns.
+# Lists such as SYSTEMS are split at spaces, and a `*` in a list must not be replaced by file names. `files_like`
+# expands patterns instead.
 set -o noglob
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 LIB=$ROOT/examples/lib
 # shellcheck source=examples/lib/checks.sh
 source "$LIB/checks.sh"
+# shellcheck source=examples/lib/run_directory.sh
+source "$LIB/run_directory.sh"
 # shellcheck source=examples/lib/jobs.sh
 source "$LIB/jobs.sh"
 # shellcheck source=examples/lib/training.sh
@@ -50,11 +53,12 @@ source "$LIB/scores.sh"
 # shellcheck source=examples/lib/models.sh
 source "$LIB/models.sh"
 
-# runs/quickstart, runs/copynet/synthetic, ...: families have recipes of the same name.
+# The folder, such as runs/copynet/synthetic, contains the family, because several families have recipes of the same
+# name.
 FOLDER=${RECIPE:-$(basename "$(dirname "$(realpath "$0")")")/$(basename "$0" .sh)}
 RECIPE=$(basename -- "$FOLDER")
-# The environment sets only the variables above. These variables are cleared, because recipes and the files in lib may
-# read them before they set them.
+# Only the variables above are settings of the user. The following variables are cleared, because recipes and the files
+# in lib may read them before they set them.
 unset BIN TEXT complete continue_with listed only_check prepared run_lock search_is_checked system_flags
 note_environment
 : "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}" "${RECIPE_STAGE:=}"
@@ -63,7 +67,7 @@ SEEDS=${seeds[*]-}
 : "${SEED:=${SEEDS%% *}}"
 : "${SEED:=1}"
 : "${RUN:=$ROOT/runs/$FOLDER$([[ $SMOKE == 1 ]] && echo -smoke)}"
-# A value that begins with a dash is the name of a file, not an option.
+# A value that begins with a dash must be read as a file name, not as an option.
 for name in DATA RUN TURK PWKP QUORA TWITTER_URL BERT VECTORS VOCAB WORD2VEC GLOVE SBATCH FROM SENTENCE_MODEL; do
   [[ ${!name-} != -* ]] || printf -v "$name" './%s' "${!name}"
 done
@@ -93,8 +97,9 @@ wean_optimisation=(
   --batch-size "${BATCH:-64}"
 )
 
-# Settings that a recipe may override: the task, the training criterion, and the search options. An <unk> is replaced by
-# the source word with the most attention, as in both WEAN releases. Models that copy need no such replacement.
+# Settings that a recipe may override: the task, the training criterion, and the search options. An <unk> in an output
+# is replaced by the source word with the most attention, as in both WEAN releases. Models that copy need no such
+# replacement.
 task=paraphrase
 criterion=query_embedding
 search=(--replace-unk --search-preset wean)
@@ -136,17 +141,12 @@ write_state() {
   die "$1 cannot be written: make room or choose another place, and start the recipe again."
 }
 
-# lock_run: allow only one recipe, with all of its jobs, at a time in a run directory. Killed recipes have a moment to
-# end. A directory with files of the user is not accepted as a run directory, because a recipe overwrites files with its
-# own names.
+# lock_run: allow only one recipe at a time in a run directory, together with its jobs. The lock is awaited for two
+# seconds, because the processes of a killed recipe may still be ending.
 lock_run() {
-  local file
   [[ -z ${JOB:-}${run_lock:-}$RECIPE_STAGE ]] || return 0
   mkdir -p -- "$TABLE" 2>/dev/null || return 0 # the next step names the reason
-  if [[ ! -e $TABLE/.run.lock && -z $(find "$TABLE/" -maxdepth 2 -name settings -print -quit) ]]; then
-    file=$(find "$TABLE/" -mindepth 1 -maxdepth 1 ! -name '.*' ! -name '*.log' ! -name '*.out' -print -quit)
-    [[ -z $file ]] || die "$file is not a file of a recipe: set RUN to a new or an empty directory."
-  fi
+  need_run
   [[ -w $TABLE ]] || return 0
   exec {run_lock}>>"$TABLE/.run.lock"
   flock -w 2 "$run_lock" ||
@@ -154,7 +154,7 @@ lock_run() {
 }
 
 # remember NAME=VALUE...: record the settings, the seed and the input files (`inputs`) that determine the files in $RUN.
-# Later runs with other values are rejected, because the files in $RUN would become inconsistent.
+# A later run with other values is refused, because it would mix files of different settings.
 remember() { remember_data "SEED=$SEED" "$@"; }
 
 # remember_data NAME=VALUE...: like `remember`, without the seed, for data that does not depend on it.
@@ -169,7 +169,10 @@ remember_data() {
       ${CANDIDATES_FROM:+"CANDIDATES_FROM=$CANDIDATES_FROM"} |
       python -P -m wean_fairseq.training.state "$RUN/settings" "${arguments[@]}"
   ) || status=$?
-  ((status == 0)) && return
+  if ((status == 0)); then
+    [[ -z ${run_lock:-} || -s $TABLE/.run.lock ]] || printf '%s\n' "$run_mark" >&"$run_lock"
+    return
+  fi
   ((status == 3)) || die "$changes"
   die "$RUN was made with other settings ($changes): set RUN to another directory, or delete this one."
 }
@@ -180,8 +183,7 @@ share_data() {
   [[ -n $SEEDS ]] || return 0
   mkdir -p "$RUN"
   for name in text text-test plain-test bin; do
-    [[ -L $RUN/$name || ! -e $RUN/$name ]] || die "$RUN has a $name of its own: set RUN to another directory."
-    ln -sfn "../$name" "$RUN/$name"
+    link_inside "../$name" "$RUN/$name"
   done
 }
 
@@ -209,10 +211,11 @@ prepare() {
   grep -E "${prepared:-left out|is in (test|held out)}" "$RUN/text.log" | printable || true
 }
 
-# binary_data: print the directory of the binary data and its dictionary, which is $RUN/bin or the recipe's BIN.
+# binary_data: print the directory of the binary data and its dictionary, which is BIN if the recipe sets it, or
+# $RUN/bin.
 binary_data() { printf '%s' "${BIN:-${RUN:?}/bin}"; }
 
-# training_text: print the directory of the training text, which is $RUN/text or the recipe's TEXT.
+# training_text: print the directory of the training text, which is TEXT if the recipe sets it, or $RUN/text.
 training_text() { printf '%s' "${TEXT:-${RUN:?}/text}"; }
 
 # binarise WORDS THRESHOLD [ARGUMENTS...]: binarise training_text into binary_data, with one dictionary of at most WORDS
@@ -230,11 +233,7 @@ binarise() {
   fi
   say "binary data: writing $bin (fairseq-preprocess)"
   mkdir -p "$RUN"
-  if [[ ! -L $bin ]]; then
-    rm -rf "$bin"
-  elif [[ -n $(ls -A -- "$bin/") ]]; then
-    die "$bin is a link to a directory with other or incomplete files: empty it, or remove the link, and start again."
-  fi
+  clear_data "$bin"
   if [[ ${CANDIDATES_FROM:-joint} == source ]]; then
     fairseq-preprocess --only-source --dict-only --source-lang src --target-lang tgt --trainpref "$text/train" \
       --nwordssrc "$words" --thresholdsrc "$threshold" --destdir "$bin" >"$RUN/preprocess.log" 2>&1 ||
@@ -293,7 +292,7 @@ prepare_test() {
 
 # test_of_text SET: use the test split of $RUN/text as the test set $RUN/text-SET.
 test_of_text() {
-  [[ -e $RUN/text-$1 ]] || ln -s text "$RUN/text-$1"
+  [[ -e $RUN/text-$1 ]] || link_inside text "$RUN/text-$1"
 }
 
 # search_arguments ARGUMENTS...: print `search`, the given arguments and SEARCH_FLAGS, one per line, quoted for a shell.
@@ -303,15 +302,14 @@ search_arguments() {
   printf '%q\n' "${search[@]}" "$@" "${flags[@]}"
 }
 
-# kept_search ARGUMENTS...: print the same as search_arguments, but independent of RUN, because the directory may be
-# moved.
+# kept_search ARGUMENTS...: print the same as search_arguments, but without the path of RUN, which may be moved.
 kept_search() {
   local arguments
   mapfile -t arguments < <(search_arguments "$@")
   without_run "$(printf '%q' "$RUN")" "${arguments[@]}"
 }
 
-# without_run FOLDER ARGUMENTS...: print the arguments, one per line, with RUN instead of the path FOLDER.
+# without_run FOLDER ARGUMENTS...: print the arguments, one per line, and replace the path FOLDER by RUN.
 without_run() {
   local folder=$1/
   shift
@@ -332,7 +330,7 @@ decoded() {
 lay_out_test() {
   local part=$1.part
   [[ ! -f $1/.complete ]] || return 0
-  rm -rf "$1" "$part"
+  clear_data "$1" "$part"
   mkdir -p "$part"
   cp "$(binary_data)"/dict.{src,tgt}.txt "$part"
   cp "$2/test.src" "$part/test.src-tgt.src"

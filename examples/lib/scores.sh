@@ -32,7 +32,7 @@ raw_test_set() {
     mapfile -t files < <(files_like "$RUN/text" "test.raw.$side*")
     ((${#files[@]})) || die "$RUN/text has no test.raw.$side, as texts of earlier versions: set RUN to another directory."
     for file in "${files[@]##*/}"; do
-      ln -sfn "../text/$file" "$RUN/plain-test/${file/.raw/}"
+      link_inside "../text/$file" "$RUN/plain-test/${file/.raw/}"
     done
   done
 }
@@ -71,7 +71,7 @@ score() {
   set -- "$role" "$(read_text "$set")/test.src" --ref "${references[@]}" "$@"
   mapfile -t systems < <(outputs "$set")
   say "scores on $set, with paired tests (also in $RUN/$set.json)"
-  tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md" --overwrite
+  tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md" --overwrite --decoded
   [[ $SMOKE != 1 ]] || say "SMOKE=1: these scores mean nothing"
   curves
   [[ $SEEDS == *' '* && -z $RECIPE_STAGE ]] || return 0
@@ -87,11 +87,12 @@ score() {
   mkdir -p "$together"
   mapfile -t systems < <(for seed in $SEEDS; do RUN=$TABLE/seed$seed$inside outputs "$set"; done)
   say "scores of the seeds $SEEDS together (also in $together/$set.json)"
-  tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md" --overwrite
+  tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md" --overwrite --decoded
 }
 
 # known_sentences SET: write a file that marks every pair of SET as "seen" if one of its sentences is in the training
-# text, otherwise as "unseen", and print its path. Questions and tweets recur in other pairs, and seen sentences are easier.
+# text, otherwise as "unseen", and print its path. Questions and tweets occur in several pairs, and pairs with seen
+# sentences are easier.
 known_sentences() {
   local text=$RUN/text-$1
   awk -F '\t' 'NR == FNR { seen[$1]; seen[$2]; next } { print ($1 in seen || $2 in seen) ? "seen" : "unseen" }' \
@@ -114,7 +115,7 @@ samples() {
 curves() {
   local systems=() logs=() system sentence sentences metric=nll_loss
   [[ -z ${JOB:-} ]] || return 0
-  for system in $SYSTEMS; do # outputs that were selected from another system's hypotheses have no training
+  for system in $SYSTEMS; do # reranked outputs of another system have no training
     [[ -f $RUN/$system/command || -d $RUN/$system/tries ]] || continue
     systems+=("$system") logs+=("$system=$RUN/$system/train.log")
     ! grep -q "^epoch .* valid on .* | bleu " "$RUN/$system/train.log" || metric=bleu

@@ -13,7 +13,7 @@ need_turk() {
   done
 }
 
-# need_public_pairs: check the data of prepare_public_pairs, and set pwkp_test for it.
+# need_public_pairs: check the data of prepare_public_pairs, and set the variable pwkp_test.
 need_public_pairs() {
   pwkp_test=$PWKP/PWKP_108016.tag.80.aner.ori.test
   need_files "Set DATA to a directory with train/valid.{src,tgt}, such as Kauchak's English / Simple Wikipedia pairs." \
@@ -45,7 +45,7 @@ score_public_pairs() {
   score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none
 }
 
-# need_ew_sew: check the data of prepare_ew_sew.
+# need_ew_sew: check the data for prepare_ew_sew.
 need_ew_sew() {
   need_files "Set DATA to the data directory of NTS (github.com/senisioi/NeuralTextSimplification), archives unpacked." \
     "$DATA"/{train,dev}.{en,sen}

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
-# Training for recipe.sh: one system, or several settings of it to choose from.
+# Train the systems of a recipe, with one setting or with several settings to choose from.
 
 # train SYSTEM ARCH [ARGUMENTS...]: train a system, resuming from its last checkpoint. The result is
 # $RUN/SYSTEM/checkpoint_best.pt. TOKENS, TRAIN_FLAGS (or system_flags, if a recipe sets it) and PATIENCE come after the
@@ -18,7 +18,7 @@ train() {
   [[ $RECIPE_STAGE != prepare ]] || exit 0
   [[ $system != *_query ]] || set -- --output-layer query_embedding "$@"
   read -ra flags <<<"${system_flags-${TRAIN_FLAGS:-}}"
-  # A batch cannot have more pairs than tokens.
+  # A batch of TOKENS tokens has at most TOKENS pairs.
   set -- "$@" ${TOKENS:+--max-tokens "$TOKENS" --batch-size "$TOKENS"} "${flags[@]}" ${PATIENCE:+--patience "$PATIENCE"}
   if [[ -z $rates${DROPOUTS:-} ]]; then
     [[ ! -d $RUN/$system/tries ]] ||
@@ -28,7 +28,7 @@ train() {
   fi
   [[ -L $RUN/$system/train.log || ! -e $RUN/$system/train.log ]] ||
     die "$RUN/$system was trained without RATES and DROPOUTS: leave them out, or set RUN to another directory."
-  # All tries must have the same other options, because the best of them is chosen.
+  # All tries must have the same options except for the settings to choose from.
   keep_command "$RUN/$system/tries" --arch "$arch" --seed "$SEED" "$@"
   TRIED='' train_tries "${TRY_EPOCHS:-$EPOCHS}" "$system" "$arch" "$@"
   [[ -z ${only_check:-} ]] || return 0
@@ -70,7 +70,7 @@ check_search() {
   search_is_checked=yes
 }
 
-# processes: print the number of processes of a training.
+# processes: print the number of processes that train together.
 processes() { printf '%s' "${PROCESSES:-$((GPUS > 1 ? GPUS : 1))}"; }
 
 # train_once NAME ARCH [ARGUMENTS...]: run one training in $RUN/NAME.
@@ -94,8 +94,8 @@ train_once() {
   write_state "$folder/.trained" <<<"$EPOCHS"
 }
 
-# trained_epochs SYSTEM: print the EPOCHS of the system's finished training. Print 0 if the training is not finished, or
-# if the file is invalid.
+# trained_epochs SYSTEM: print the number of EPOCHS with which the training of a system was finished. Print 0 if the
+# training is not finished, or if the file is invalid.
 trained_epochs() {
   local epochs='' file=$RUN/$1/.trained
   [[ ! -f $file ]] || IFS= read -r epochs <"$file" || true
@@ -103,8 +103,8 @@ trained_epochs() {
 }
 
 # keep_command FOLDER ARGUMENTS...: record the options of a training in FOLDER/command, with the last value of each.
-# Later runs with other options are rejected, because the training would resume from a model that was trained
-# differently. Only the validation interval may change, because in some recipes it depends on EPOCHS.
+# Later runs with other options are refused, because they would continue a model that was trained differently. Only the
+# validation interval may change, because in some recipes it depends on EPOCHS.
 keep_command() {
   local folder=$1 changes status=0
   shift

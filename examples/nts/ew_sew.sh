@@ -4,7 +4,7 @@
 #
 #   DATA=path/to/NeuralTextSimplification/data TURK=path/to/turkcorpus bash examples/nts/ew_sew.sh
 #
-# DATA and TURK are the same as for examples/wean_lstm/ew_sew.sh. By default, NTS uses beam 5 and the best hypothesis.
+# DATA and TURK are the same as for examples/wean_lstm/ew_sew.sh. By default, NTS uses the best hypothesis of beam 5.
 # With RERANK="nts nts_w2v", the beam and hypothesis that are best on the tuning sentences are also scored, as in NTS.
 # systems.sh describes the word vectors and sizes.
 set -euo pipefail

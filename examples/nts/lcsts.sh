@@ -23,7 +23,7 @@ case $UNIT in
   jieba) words=50000 longest=50 ;;
   *) die "UNIT must be characters or jieba, but is $UNIT." ;;
 esac
-# default: the sizes of the arch
+# By default, the arch has its sizes from the paper.
 sizes=(${EMBED_DIM:+--embed-dim "$EMBED_DIM"} ${HIDDEN_SIZE:+--hidden-size "$HIDDEN_SIZE"})
 # shellcheck disable=SC2034 # recipe.sh reads both
 criterion=model_loss search=(--search-preset copynet --oov-slots 0)

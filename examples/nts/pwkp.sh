@@ -5,8 +5,8 @@
 #   DATA=path/to/wikismall bash examples/nts/pwkp.sh
 #
 # DATA contains the files of the DRESS data bundle, as for examples/wean_lstm/pwkp.sh. The systems read text in which
-# placeholders replace names. The names are restored in their outputs, which are scored against the original text in
-# lower case. systems.sh describes the word vectors and sizes.
+# names are replaced by placeholders. The names are restored in their outputs, which are scored against the original
+# text in lower case. systems.sh describes the word vectors and sizes.
 set -euo pipefail
 : "${DATA:=data/wikismall}" "${SYSTEMS:=enc_dec_a nts nts_w2v}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=1000}" "${TEST_LIMIT:=20}"

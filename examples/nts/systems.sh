@@ -39,9 +39,9 @@ sgd=(
   --optimizer sgd --lr 1 --lr-scheduler fixed --force-anneal "$(((EPOCHS * 8 + 14) / 15 + 1))" --lr-shrink 0.5
   --clip-norm 5 --sentence-avg --batch-size 64 --max-pair-length 80 --length-policy drop --no-epoch-checkpoints
 )
-# Options of EncDecA's released code, which stops after the first epoch that does not improve perplexity. The systems
-# with _adam are versions of NTS that are trained with these options. They are not in the papers. They are meant for
-# runs of a few epochs, which are too short for SGD.
+# These are the options of EncDecA's released code, which stops after the first epoch without a better perplexity. The
+# systems with _adam are versions of NTS that are trained with these options. They are not in the papers. They are meant
+# for runs of a few epochs, which are too short for SGD.
 adam=(
   --optimizer fused_adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --sentence-avg
   --batch-size 32 --max-pair-length 85 --length-policy drop --no-epoch-checkpoints --patience 1
@@ -69,7 +69,7 @@ learn_vectors() {
     --seed "$SEED" --output "$folder" >"$folder.log" 2>&1 || fail "training the word vectors" "$folder.log"
 }
 
-# settings SYSTEM: set BIN and the arguments `training`, and create the files that the system starts from.
+# settings SYSTEM: set BIN and the arguments `training`, and create the vector files that the system needs.
 settings() {
   local text=$RUN/text global=$WORD2VEC glove=$GLOVE
   local optimisation=("${sgd[@]}")
@@ -94,7 +94,7 @@ settings() {
       BIN=$RUN/bin-cutoff
       training=("${glove_size[@]}" "${adam[@]}")
       if [[ -n $glove ]]; then
-        training+=(--freeze-vectors) # the authors' code freezes GloVe vectors, too
+        training+=(--freeze-vectors) # the authors' code also freezes GloVe vectors
       else
         learn_vectors "global-$glove_dim" "$glove_dim" "$text/train.src" "$text/train.tgt"
         glove=$RUN/vectors-global-$glove_dim/vectors.txt
@@ -110,7 +110,7 @@ settings() {
 # trains it while the others wait.
 train_in_turn() {
   local turn
-  exec {turn}>"$RUN/.$1"
+  exec {turn}>>"$RUN/.$1"
   [[ -z ${JOB:-} ]] || beside_others flock "$turn"
   "train_$1"
   exec {turn}>&-
@@ -123,8 +123,8 @@ train_enc_dec_a() {
   train enc_dec_a enc_dec_a "${training[@]}"
 }
 
-# train_rewards: train the reward models of DRESS over the words of EncDecA. They are an auto-encoder for sentences of
-# both sides, and a language model of the target side. The result is $RUN/dress-rewards.
+# train_rewards: train the reward models of DRESS with EncDecA's dictionary. They are an auto-encoder for source and
+# target sentences, and a language model for target sentences. The result is $RUN/dress-rewards.
 train_rewards() {
   local folder=$RUN/dress-rewards words=$RUN/bin-cutoff/dict.tgt.txt split
   mkdir -p "$folder/text"
@@ -135,7 +135,7 @@ train_rewards() {
   TEXT=$folder/text BIN=$folder/bin binarise -1 0 --srcdict "$words"
   BIN=$folder/bin train_once dress-rewards/auto_encoder stacked_lstm "${auto_encoder_size[@]}" --dropout 0.2 "${adam[@]}"
   if [[ ! -f $folder/lines/.complete ]]; then
-    rm -rf "$folder/lines"
+    clear_data "$folder/lines"
     fairseq-preprocess --only-source --srcdict "$words" --destdir "$folder/lines" --workers "$(nproc)" \
       --trainpref "$RUN/text/train.tgt" --validpref "$RUN/text/valid.tgt" >"$folder/lines.log" 2>&1 ||
       fail fairseq-preprocess "$folder/lines.log"
@@ -160,7 +160,7 @@ train_dress() {
     --no-epoch-checkpoints --best-checkpoint-metric reward --maximize-best-checkpoint-metric
 }
 
-# train_dress_ls: train the lexical model, which is mixed into DRESS and uses its attention. The released code uses
+# train_dress_ls: train the lexical model that is mixed into DRESS, with the attention of DRESS. The released code uses
 # EncDecA's attention.
 train_dress_ls() {
   train_in_turn dress
@@ -189,7 +189,7 @@ train_all() {
 search_beams() {
   local beam
   for beam in 5 12; do
-    [[ -e $RUN/text-$2-$beam ]] || ln -s "$3" "$RUN/text-$2-$beam"
+    [[ -e $RUN/text-$2-$beam ]] || link_inside "$3" "$RUN/text-$2-$beam"
     generate "$1" "$2-$beam" --beam "$beam" --nbest 2 --max-len-b "$4"
   done
 }
@@ -202,8 +202,8 @@ rerank_all() {
   mapfile -t references < <(files_like "$RUN/text" 'valid.ref*')
   ((${#references[@]})) || references=("$RUN/text/valid.tgt")
   mkdir -p "$RUN/text-tune"
-  ln -sf ../text/valid.src "$RUN/text-tune/test.src"
-  ln -sf ../text/valid.tgt "$RUN/text-tune/test.tgt"
+  link_inside ../text/valid.src "$RUN/text-tune/test.src"
+  link_inside ../text/valid.tgt "$RUN/text-tune/test.tgt"
   for system in $RERANK; do
     [[ " $SYSTEMS " == *" $system "* ]] || continue # another job runs the searches of this system
     settings "$system"

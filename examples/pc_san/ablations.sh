@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PC-SAN's Tables 4 and 5: variants of the BERT features and of the queries' context.
+# PC-SAN's Tables 4 and 5: variants of the BERT features and of the context in the queries.
 #
 #   DATA=path/to/zhihu BERT=path/to/bert-base-chinese bash examples/pc_san/ablations.sh
 #

@@ -20,7 +20,7 @@
 declare -A arch=(
   [pc_san]=pc_san [transformer]=essay_transformer [mta_lstm]=mta_lstm [tat_lstm]=mta_lstm [tav_lstm]=mta_lstm
   [sc_lstm]=sc_lstm [ppg]=ppg
-  # The ablations of the paper (Tables 4 and 5).
+  # These systems are the ablations in Tables 4 and 5 of the paper.
   [no_bert]=pc_san [last_layer]=pc_san [static_mixture]=pc_san [no_context]=pc_san [source_context]=pc_san
 )
 declare -A change=(
@@ -35,7 +35,7 @@ case $SIZE in
   small) suffix=_small transformer_width=128 lstm_width=128 ppg_width=128 ;;
   *) die "SIZE must be paper or small, but is $SIZE." ;;
 esac
-# The best checkpoint is chosen by likelihood, because MTA-LSTM's loss has an additional term.
+# The best checkpoint has the best likelihood, because the loss of MTA-LSTM has an additional term.
 validation=(--best-checkpoint-metric nll_loss --patience 5)
 
 # essays NAME: run the comparison on zhihu or essay, as released with MTA-LSTM or in plain files.
@@ -72,7 +72,8 @@ commongen() {
   compare
 }
 
-# begin: fail with one sentence if the request is impossible, before any file is created. Otherwise record the settings.
+# begin: fail with one sentence, before any file is created, if the settings are impossible. Otherwise record the
+# settings.
 begin() {
   local system width files
   need_systems "${!arch[@]}"
@@ -117,7 +118,7 @@ compare() {
       --no-repeat-ngram-size "$NGRAM" "${forbidden[@]}"
     [[ $system != ppg ]] || tool python "$ROOT/preprocess/clause_chunks.py" --generated "$RUN/ppg/test.log" \
       --output "$RUN/ppg/test.txt" --overwrite
-    # Figure 3 of the paper.
+    # These systems have the layer mixtures that Figure 3 of the paper shows.
     [[ ! $system =~ ^(pc_san|static_mixture|no_context|source_context)$ ]] ||
       tool wean-plot layers "$RUN/$system/checkpoint_best.pt" --output "$RUN/$system/mixture" --overwrite >/dev/null
   done
@@ -158,8 +159,9 @@ settings() {
   inputs+=(${change[$system]:-})
 }
 
-# The settings of PC-SAN (section 4.2), with the rate and warm-up of Vaswani et al. for its width, and the settings of
-# the released code of MTA-LSTM. OPTIMISER=adadelta trains the LSTMs with the optimiser of the MTA-LSTM and PPG papers.
+# `noam` has the settings of PC-SAN (section 4.2), and the learning rate and warm-up of Vaswani et al. for its width.
+# The LSTMs use the settings of MTA-LSTM's released code, or with OPTIMISER=adadelta the optimiser of the MTA-LSTM and
+# PPG papers.
 noam=(
   --optimizer fused_adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr "$RATE" --lr-scheduler inverse_sqrt
   --warmup-updates "$WARMUP" --batch-size "$BATCH" --label-smoothing 0.1
@@ -205,7 +207,7 @@ vectors() {
 chunks() {
   BIN=$RUN/bin-chunks
   if [[ ! -f $RUN/chunks/manifest.json ]]; then
-    # The text already contains the <unk> of the dictionary. A literal <unk> was escaped when the text was prepared.
+    # The prepared text contains <unk> for unknown words. A literal <unk> in the original text was escaped.
     python "$ROOT/preprocess/clause_chunks.py" --data "$RUN/text" --output "$RUN/chunks" --unknown '<unk>' \
       >"$RUN/chunks.log" 2>&1 || fail "cutting the essays" "$RUN/chunks.log"
   fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# C-DNPG's Table 2: Pointer-generator on Quora duplicate questions, by words instead of word pieces.
+# C-DNPG's Table 2: Pointer-generator on Quora duplicate questions, with words instead of word pieces.
 #
 #   DATA=path/to/quora bash examples/pointer_generator/quora.sh
 #

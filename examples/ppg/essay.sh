@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# PPG (Wang et al., COLING 2016), a baseline in the MTA-LSTM paper, on topic-to-essay data. Each topic gets one chunk of
-# clauses.
+# PPG (Wang et al., COLING 2016), a baseline in the MTA-LSTM paper, on topic-to-essay data. It writes one chunk of
+# clauses for each topic.
 #
 #   DATA=path/to/zhihu bash examples/ppg/essay.sh
 #

@@ -53,8 +53,8 @@ title() { printf '\n== %s\n\n' "$*"; }
 write_text
 binarise 10000 1
 validate_by_bleu "$evaluate" 40
-# These are not the settings of the paper, which trains for much longer. With few updates, a learning rate that falls to
-# 0 works better. Weight decay shrinks the random initial embeddings, so that mainly the learnt part remains.
+# The paper uses other settings, with a much longer training. With few updates, a learning rate that falls to 0 works
+# better. Weight decay shrinks the random initial embeddings, so that mainly the learnt part remains.
 train wean_lstm wean_lstm --embed-dim 192 --hidden-size 192 --dropout 0.15 "${wean_optimisation[@]}" "${validation[@]}" \
   --lr 0.005 --weight-decay 1.1 --lr-scheduler polynomial_decay --total-num-update $((updates * EPOCHS))
 test_of_text test
@@ -73,7 +73,7 @@ report() {
   cat "$RUN/test.samples.txt"
   title "Scores on the test set (synthetic text: this shows that the model learns, not how good it is on real text)"
   tool wean-evaluate --generated WEAN="$RUN/wean_lstm/test.log" --src "$RUN/text-test/test.src" \
-    --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --overwrite --quiet
+    --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --overwrite --decoded --quiet
   title "Nearest neighbours in the embedding that encoder, decoder and output layer share"
   local words=() word
   for word in $NEIGHBOURS_OF; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# C-DNPG's Table 2: Residual LSTM on paraphrases by words, with the optimisation of its paper and with Adam.
+# C-DNPG's Table 2: Residual LSTM on paraphrases with words, trained as in its paper and with Adam.
 #
 #   DATA=path/to/quora bash examples/residual_lstm/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/residual_lstm/quora.sh
@@ -8,10 +8,10 @@
 # preprocess/twitter_url.py for Twitter URL.
 #
 # The sizes are from the paper (Prakash et al., COLING 2016: 4 layers of 512 units, embeddings 512, dropout 0.5). The
-# first system also has the optimisation of the paper: SGD for 10 epochs at a rate of 1, which is halved after every
-# third epoch. The paper does not state the clipping, which is 5 here. The second system is the same network with Adam,
-# which the later paraphrase literature uses for its LSTM baselines. The text has 8,000 words and at most 20 words per
-# sentence, as in DNPG's table.
+# first system also has the optimiser of the paper: SGD for 10 epochs with a rate of 1, halved after every third epoch.
+# The paper does not state the clipping, which is 5 here. The second system is the same network with Adam, which the
+# later paraphrase literature uses for its LSTM baselines. The text has 8,000 words and at most 20 words per sentence,
+# as in DNPG's table.
 # shellcheck disable=SC2034,SC2154
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=residual_lstm/$SET}"

@@ -29,8 +29,8 @@ validate_by_bleu "$EVALUATE" 100
 for system in $SYSTEMS; do
   distances=() search=(--replace-unk --search-preset wean)
   if [[ $system == rnn_distract ]]; then
-    # The authors' search ranks by distraction. Among weights from 0 to 10, the weight 2 had the best BLEU and SARI on
-    # 500 Quora pairs.
+    # As the authors' search does, the search ranks hypotheses by distraction. Among weights from 0 to 10, the weight 2
+    # had the best BLEU and SARI on 500 Quora pairs.
     distances=(--distract-attention 2 --distract-content 2 --distract-state 2) search=(--replace-unk)
   fi
   train "$system" "$system" "${sizes[@]}" "${distances[@]}" "${wean_optimisation[@]}" "${validation[@]}"

@@ -14,7 +14,7 @@ if _missing:
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """After Ctrl-C during the imports, print one line, because no function of a script can handle it yet."""
+    """Print one line after Ctrl-C during the imports, because no function of a script can handle it yet."""
     if issubclass(kind, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
     else:

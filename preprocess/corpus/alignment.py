@@ -26,7 +26,10 @@ Links = set[tuple[int, int]]
 
 
 class Side(NamedTuple):
-    """One side of all pairs. ``words`` are numbers from 1 (0 = no word). ``starts`` are the bounds of the sentences."""
+    """One side of all pairs. ``words`` has the numbers of the words from 1, where 0 means no word.
+
+    ``starts`` has the index of the first word of each sentence, and the end.
+    """
 
     words: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -38,7 +41,7 @@ class Side(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """The cells of some pairs of sentences.
+    """The cells of the alignment tables of some sentence pairs.
 
     A target word has one cell for each source word and one cell for no source word.
     """
@@ -60,7 +63,7 @@ def number_words(sentences: Iterable[list[str]], numbers: dict[str, int]) -> Sid
 
 
 def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
-    """Learn the model, and find the most likely source word of every target word.
+    """Learn the alignment model, and find the most likely source word of every target word.
 
     Args:
         source: sentences of one side, none of them empty.
@@ -68,7 +71,7 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
         iterations: number of iterations of expectation maximisation.
 
     Returns:
-        The position of the source word in its sentence, from 0, for every word of ``target``. -1 = none.
+        The position of the source word in its sentence, counted from 0, for every word of ``target``, or -1 for none.
     """
     vocabulary = int(target.words.max()) + 1
     bounds = _bounds(source, target)
@@ -98,7 +101,7 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
 
 
 def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
-    """Return the first pair of each batch, followed by the end of the last batch."""
+    """Return the index of the first pair of each batch, followed by the number of pairs."""
     cells = np.cumsum((source.lengths + 1) * target.lengths)
     edges = np.searchsorted(cells, np.arange(_CELLS, cells[-1], _CELLS), side="right")
     edges = np.unique(np.concatenate([[0], edges, [len(cells)]]))

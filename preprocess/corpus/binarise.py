@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corpus.errors import InputError
 from corpus.output import MANIFEST, SPLITS, partial_folder, remove
-from wean_fairseq.storage.files import read_json, sha256_of
+from wean_fairseq.storage.files import keep_permissions, no_file, read_json, sha256_of
 
 
 def binarise(
@@ -44,12 +44,12 @@ def binarise(
     made_from: dict[str, object] = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
     for path in dictionaries:
         if not path.is_file():
-            raise InputError(f"there is no dictionary {path}.")
+            raise InputError(f"{no_file(path)}: name a dictionary of fairseq-preprocess.")
     made_from |= {"dictionaries_sha256": [sha256_of(path) for path in dictionaries]} if dictionaries else {}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
-    # fairseq-preprocess creates the folder, so it cannot be locked before. The name of the partial folder ends in
-    # `.binary`, because other writers remove left-over folders whose names end in `.partial`.
+    # fairseq-preprocess creates the folder itself, so the folder cannot be locked before. Its name ends in `.binary`,
+    # because other runs remove folders whose names end in `.partial`.
     partial = partial_folder(folder).with_suffix(".binary")
     remove(partial)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +67,7 @@ def binarise(
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
             raise InputError(f"fairseq-preprocess failed: {last}")
         (partial / MANIFEST).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
+        keep_permissions(folder, partial)
         remove(folder)
         os.replace(partial, folder)
     finally:

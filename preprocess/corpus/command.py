@@ -17,6 +17,8 @@ from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
 from wean_fairseq.console import OneLineParser, exit_status, positive_number, whole_number  # noqa: F401 - used by the scripts
 from wean_fairseq.optional import versions_of
+from wean_fairseq.ranges import MOST_PROCESSES
+from wean_fairseq.storage.files import no_file
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
@@ -87,7 +89,7 @@ def build_parser(name: str, doc: str | None) -> ArgumentParser:
     group.add_argument(
         "--dictionaries", type=Path, nargs=2, metavar=("SRC", "TGT"), help="earlier dictionaries to use unchanged"
     )
-    group.add_argument("--workers", type=whole_number(1, 1024), default=1, metavar="N", help="processes")
+    group.add_argument("--workers", type=whole_number(1, MOST_PROCESSES), default=1, metavar="N", help="processes")
     return parser
 
 
@@ -142,8 +144,8 @@ def run(
         parser: parser of the command line.
         build: function that writes the splits.
         arguments: command-line arguments (default: the arguments of the process).
-        inputs: function that returns the source files named by the options. They determine whether the work is already
-            done.
+        inputs: function that returns the source files named by the options. These files determine whether the work is
+            already done.
         version: version of the script. Every change of the written text must raise it.
     """
     options = parser.parse_args(arguments)
@@ -220,6 +222,10 @@ def prepare(
     version: str,
 ) -> None:
     """Write the output directory, unless it already exists with the same options and the same files."""
+    if options.binarise is not None and "," in str(options.output):
+        raise InputError(
+            f"{options.output} has a comma, at which fairseq-preprocess splits it: choose another --output."
+        )
     if options.lowercase and options.truecase:
         raise InputError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
@@ -264,7 +270,7 @@ def is_missing(output: Output, sources: Sequence[Path]) -> bool:
     check_free(output.path, script, output.overwrite)
     for path in sources:  # check the sources before a folder is created
         if not path.is_file():
-            raise InputError(f"there is no file {path}.")
+            raise InputError(f"{no_file(path)}: name a regular file.")
     return True
 
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", "|||": "|||", "^": "carets"}
 DELIMITERS |= {"~": "tildes", "\x01": "the characters \\x01 of Hive"}
 OPEN_MARK, LONE_MARK = "a quotation mark stays open", "a quotation mark closes nothing"
-_SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)  # Excel writes and reads such a line
+# Excel writes and reads such a first line
+_SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)
 # maximum size of a row, which limits the effect of an unclosed quotation mark
 _MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26
 # While ``csv`` reads, this number is added to an escaped character. The result is a lone surrogate, which cannot occur
@@ -56,7 +57,7 @@ class Dialect:
 
 
 class Row(NamedTuple):
-    """A row: the number of its first line in the file, its cells, and its problem, if any."""
+    """A row with the number of its first line in the file, its cells, and its problem, if any."""
 
     line: int
     cells: list[str]
@@ -72,8 +73,8 @@ class Evidence:
         bad: number of rows with a problem. ``first_bad`` is the first.
         quoted: number of cells that are enclosed in quotation marks.
         needed: number of quoted cells that need their marks, because they contain a delimiter, a line break or a mark.
-        stray: number of marks that do not enclose a cell. ``first_stray`` is the line of the first such mark, and
-            ``kept_stray`` the line of the first one in a row without a problem.
+        stray: number of quotation marks that do not enclose a cell. ``first_stray`` is the line of the first of them,
+            and ``kept_stray`` the line of the first one in a row without a problem.
         other_escapes: number of backslashes in Windows paths, and before characters that no program escapes.
         lines: number of lines of the file that belong to rows without a problem.
         marks: True if the dialect treats quotation marks or backslashes of the table as text.
@@ -94,12 +95,12 @@ class Evidence:
     widths: Counter[int] = field(default_factory=Counter)
 
     def note_bad(self, row: Row) -> None:
-        """Count a row with a problem."""
+        """Count a row that has a problem."""
         self.bad += 1
         self.first_bad = self.first_bad or row
 
     def note_stray(self, line: int, *, kept: bool = False) -> None:
-        """Count a mark that does not enclose a whole cell.
+        """Count a quotation mark that does not enclose a whole cell.
 
         If ``kept`` is set, the row is used, and the mark is part of its text.
         """
@@ -137,7 +138,7 @@ class _Lines:
         if "\r" in line:
             line = line.replace("\r", _hide("\r"))  # ``csv`` rejects carriage returns
         if self._dialect.escapes and "\\" in line:
-            # MySQL and PostgreSQL write tables in this way
+            # Tables of MySQL and PostgreSQL also have escaped letters.
             letters = self._dialect.delimiter == "\t" and not self._dialect.quote
             pattern = _ESCAPE_OR_LETTER if letters else _ESCAPE
             line = pattern.sub(lambda found: _hide(_LETTERS.get(found[1], found[1])), line)
@@ -245,7 +246,7 @@ def _quoted_row(first: str, source: _Lines, dialect: Dialect, evidence: Evidence
 
 
 def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
-    """Return True if the lines of one row look like separate rows. Then its quotation mark was probably not closed.
+    """Return True if the lines of one row look like separate rows, so that a quotation mark was probably not closed.
 
     A sentence over several lines may contain delimiters, too. In a sentence, a comma or a semicolon is followed by a
     space or the end of the line, unlike a delimiter between cells. In a valid row, either the first or the last line
@@ -324,7 +325,7 @@ def candidates(dialect: Dialect, text: str) -> list[Dialect]:
 
 
 def prefer(found: Sequence[tuple[Dialect, Evidence]]) -> tuple[Dialect, Evidence]:
-    """Choose one of the measured variants of a dialect. The first variant treats marks as text.
+    """Choose one of the measured variants of a dialect, of which the first treats quotation marks as text.
 
     Marks enclose cells if there are cells between marks and very few stray marks, or if the cells that need marks
     outnumber the stray marks. Single quotation marks are apostrophes unless nearly every cell is between them.

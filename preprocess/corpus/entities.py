@@ -48,7 +48,7 @@ def align(anonymised: str, original: str) -> dict[str, str] | None:
                 following = pattern[place + 1] if place + 1 < len(pattern) else ""
                 ends = [
                     end
-                    for end in range(last, start, -1)  # the shortest name is popped first
+                    for end in range(last, start, -1)  # so that the shortest name is tried first
                     if not following or is_placeholder(following) or words[end] == following
                 ]
                 states += [(place + 1, end, names | {pattern[place]: words[start:end]}) for end in ends]
@@ -59,4 +59,4 @@ def align(anonymised: str, original: str) -> dict[str, str] | None:
 def restore(line: str, entities: Mapping[str, str]) -> str:
     """Return the line with its placeholders replaced by words. Unknown placeholders stay unchanged."""
     words = " ".join(entities.get(word, word) for word in line.split())
-    return " ".join(words.split())  # a name in a file of entities may contain line breaks
+    return " ".join(words.split())  # names in a file of entities may contain line breaks

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpus.errors import InputError
+from corpus.headers import mostly
 from corpus.reading import read_blocks
 
 DEEPEST = 20  # maximum number of levels in the path to a column
 LONGEST_VALUE = 1 << 26  # maximum length of a value in characters. A value is read into memory as a whole
-_SAMPLE, _SAMPLE_BLOCKS = 20, 16  # maximum numbers of lines and of blocks of 64 KiB from which the layout is recognised
+_SAMPLE, _SAMPLE_BLOCKS = 20, 16  # maximum number of lines, and of 64 KiB blocks, for detecting the layout
 _SPACE = re.compile(r"\s*")
+_BEGINNING = re.compile(r"""\s*(\{\s*(["'}]|$)|\[\s*([\[{"'\]]|$))""")
 
 
 class Value(NamedTuple):
@@ -36,9 +38,14 @@ def parse_line(line: str, number: int) -> Value:
         return Value(number, None, _reason(error))
 
 
-def looks_like_json(beginning: str) -> bool:
-    """Return True if a text starts like JSON, or like a dictionary or list that Python has printed."""
-    return re.match(r"""\s*(\{\s*(["'}]|$)|\[\s*([\[{"'\]]|$))""", beginning) is not None
+def is_json(path: Path, beginning: str) -> bool:
+    """Return True if a file is JSON, even if it is damaged: by its name, its first characters, or most of its lines.
+
+    A dictionary or list that Python has printed counts as JSON.
+    """
+    if path.name.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")) or _BEGINNING.match(beginning):
+        return True
+    return mostly((isinstance(parse_line(line, 0).value, dict) for line in beginning.split("\n")[1:-1]), 0.5)
 
 
 class JsonFile:
@@ -63,8 +70,8 @@ class JsonFile:
         parsed = [parse_line(line, 1) for line in sample]
         alone = [value.value for value in parsed if not value.problem and isinstance(value.value, (dict, list))]
         self.layout = "JSON lines" if alone else "JSON objects"
-        # If the only line is an array of rows, the file is an array. If every line is an array of texts, the lines are
-        # rows.
+        # If the file has only one line with an array of rows, the file is an array. If every line is an array of texts,
+        # each line is a row.
         nested = len(sample) == 1 and alone and isinstance(alone[0], list) and not _is_row(alone[0])
         if sample and sample[0].lstrip().startswith("[") and (nested or parsed[0].problem):
             self.layout = "a JSON array"
@@ -156,7 +163,7 @@ def _is_row(value: list[Any]) -> bool:
 def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         hint = "; JSON takes double quotation marks" if error.doc[error.pos : error.pos + 1] == "'" else ""
-        return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}{hint}"
+        return f"{error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')} at character {error.pos + 1}{hint}"
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
@@ -181,7 +188,7 @@ def pick(value: Any, path: str) -> Any:
 def paths_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield the paths and values of the innermost parts of an object.
 
-    Parts that are more than ``DEEPEST`` levels deep are not divided.
+    Parts at more than ``DEEPEST`` levels are not divided further.
     """
     if isinstance(value, (dict, list)) and depth < DEEPEST:
         items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value, start=1)

@@ -81,5 +81,5 @@ def digest(line: str, key: str = "line") -> bytes:
     """Return the digest of a line. Lines that count as equal have equal digests."""
     line = "".join(line.lower().split())
     if key == "loose":
-        line = _NOT_LETTERS.sub("", line) or line  # if a line consists only of punctuation, keep it
+        line = _NOT_LETTERS.sub("", line) or line  # a line of only punctuation is kept
     return hashlib.blake2b(line.encode(), digest_size=12).digest()

@@ -8,9 +8,9 @@
                 split.drop("too long")
             output.facts["rules"] = 200
 
-All files are written to a partial folder next to ``path`` (``.wean-<hash of the name>.partial``). It gets its final
-name when the block ends without an error. The next run removes the partial folder of a killed run. If a second run
-starts at the same time, it is rejected.
+All files are written to a partial folder next to ``path`` (``.wean-<hash of the name>.partial``). This folder gets its
+final name when the block ends without an error. The next run removes the partial folder of a killed run. If a second
+run starts at the same time, it is rejected.
 """
 
 import fcntl
@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,7 +30,7 @@ from msgspec import Struct, convert
 
 from corpus.errors import InputError
 from corpus.reading import read_beginning
-from wean_fairseq.storage.files import read_json, remove_partial, sha256_of
+from wean_fairseq.storage.files import keep_permissions, no_file, read_json, remove_partial, sha256_of
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
@@ -50,7 +51,7 @@ class _Manifest(Struct):
 
 
 def partial_folder(path: Path) -> Path:
-    """Return the folder in which the content of ``path`` is written first.
+    """Return the folder to which the content of ``path`` is written first.
 
     Only this project uses names of this form.
     """
@@ -101,14 +102,15 @@ class Output:
             self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(self._lock).st_ino != self.folder.stat().st_ino:
-                raise BlockingIOError  # another run has just finished the directory
+                raise BlockingIOError  # another run has completed the directory in the meantime
         except BlockingIOError as error:
             self._unlock()
             raise InputError(f"{self.path} is being written by another run: wait for it to end.") from error
         except OSError as error:
             self._unlock()
             raise InputError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
-        for left in self.folder.iterdir():  # files that a killed run has left
+        keep_permissions(self.path, self.folder, stat.S_IRWXU)
+        for left in self.folder.iterdir():  # files that a killed run has left behind
             remove(left)
         return self
 
@@ -122,7 +124,7 @@ class Output:
                 self._finish()
                 finished = True
         finally:
-            if not finished:  # in this case, the name may already belong to the next run
+            if not finished:  # after success, this name may already belong to the next run
                 remove(self.folder)
             self._unlock()
 
@@ -132,7 +134,7 @@ class Output:
         With ``overwrite``, always return False.
 
         Raises:
-            InputError: if it exists, but some of its files were changed or removed.
+            InputError: if the directory exists, but some of its files were changed or removed.
         """
         if self.overwrite:
             return False
@@ -157,7 +159,7 @@ class Output:
         if path in self._seen:
             return path
         if not path.is_file():
-            raise InputError(f"there is no file {path}.")
+            raise InputError(f"{no_file(path)}: name a regular file.")
         if read_beginning(path, 64).count(0) == 64:  # hashing a huge sparse file would take hours
             raise InputError(f"{path} begins with zero bytes: this is not text.")
         try:
@@ -257,7 +259,7 @@ class Split:
         self.kept += 1
 
     def drop(self, reason: str) -> None:
-        """Count a dropped line by the reason."""
+        """Count a line that is dropped for this reason."""
         self.dropped[reason] += 1
 
     def counts(self) -> dict[str, Any]:
@@ -285,7 +287,7 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the manifest of an output directory, or an empty manifest if this module did not write one."""
-    with suppress(OSError, ValueError):  # these include errors about members with a wrong type
+    with suppress(OSError, ValueError):  # this includes values of a wrong type
         manifest: dict[str, Any] = read_json(path / MANIFEST)
         convert(manifest, _Manifest)
         return {"sources": [], **manifest}

@@ -19,7 +19,7 @@ def plain_files(folder: Path) -> dict[str, list[Path]]:
 
 
 def set_missing(options: Namespace, values: Mapping[str, Any]) -> None:
-    """Set options that were not given to their defaults, so that the manifest contains them."""
+    """Set options that were not given to these values, so that the manifest contains them."""
     for name, value in values.items():
         if getattr(options, name) is None:
             setattr(options, name, value)

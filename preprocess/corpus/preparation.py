@@ -18,7 +18,7 @@ from wean_fairseq.console import counted
 from wean_fairseq.text import steps
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
 
-_LOOKED_AT = 1000  # warning signs are searched in this number of lines
+_LOOKED_AT = 1000  # number of lines that are searched for warning signs
 _LONGEST = 1 << 20  # maximum length of a sentence or essay, in characters
 Item = TypeVar("Item")
 _GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")
@@ -34,7 +34,7 @@ class Preparation:
         options: the common options (see ``command.add_text_options``).
 
     Attributes:
-        left_out: counts, by reason, of input that the script puts into no split.
+        left_out: number of pairs or lines that are in no split, for each reason.
     """
 
     def __init__(self, output: Output, options: Any) -> None:
@@ -52,13 +52,13 @@ class Preparation:
 
         Args:
             path: path of the file.
-            count: whether to count corrections. Set this only the first time that a file is read.
+            count: whether to count corrections. It should be set only when a file is read for the first time.
         """
         counts = self.cleaner.counts if count else None
         return read_lines(self.output.source(path), counts, self.replace_bad)
 
     def aligned_lines(self, paths: Sequence[Path], *, count: bool = True) -> Iterator[tuple[str, list[str]]]:
-        """Yield, for source files that are aligned line by line, the place and the line of each file."""
+        """Yield the place of each line and the lines of all files, for source files that are aligned line by line."""
         counts = self.cleaner.counts if count else None
         return read_aligned([self.output.source(path) for path in paths], counts, self.replace_bad)
 
@@ -107,7 +107,7 @@ class Preparation:
             name: name of the split.
             sides: suffixes of its text files: the source, then its target or references.
             beside: suffixes of additional files with one line for each line of text.
-            required: raise an error if no line is left. Otherwise, the split is omitted.
+            required: raise an error if no line is left. Otherwise, an empty split is not written.
 
         Raises:
             InputError: if no line is left.
@@ -207,7 +207,7 @@ class Looks:
             self.counts["capital"] += line[:1].isupper()
 
     def remarks(self) -> Iterator[str]:
-        """Yield remarks for the user."""
+        """Yield remarks about the warning signs for the user."""
         lines, settings = self.counts["lines"], self.settings
         if settings.unit == "words" and 3 * self.counts["glued"] > lines:
             yield "punctuation is attached to words in many lines, so both are one token: --unit joiner separates it"
@@ -244,7 +244,7 @@ class PairWriter:
         Args:
             lines: the source, followed by its target or references.
             beside: lines of the additional files. They are written unchanged.
-            references: further targets. They are not written, but compared with training pairs.
+            references: further targets. They are compared with training pairs, but not written.
             where: place of the pair in the input. If a place is given, an empty side is an error. Otherwise, the pair
                 is dropped.
 

@@ -18,7 +18,7 @@ from corpus.errors import InputError
 from wean_fairseq.console import counted
 from wean_fairseq.storage.files import Unpacked, open_input
 
-LONGEST_LINE = 1 << 26  # lines with more bytes show that a file does not have one sentence per line
+LONGEST_LINE = 1 << 26  # a longer line shows that the file does not have one sentence per line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVERY = 2000  # number of lines between two updates of the progress bar
 _BLOCK = 1 << 16  # number of bytes per read
@@ -61,7 +61,7 @@ def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool
                 _refuse_other_formats(raw, path)
             if number % _EVERY == 0:
                 bar.update(file.tell() - bar.n)
-            if number > 1 or raw != _BYTE_ORDER_MARK:  # a byte order mark alone is not a line
+            if number > 1 or raw != _BYTE_ORDER_MARK:  # a file that contains only a byte order mark has no line
                 yield _decode(raw, number, path, counts, replace_bad)
 
 
@@ -129,7 +129,7 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
 
 def _refuse_other_formats(beginning: bytes, path: Path) -> None:
     """Raise ``InputError`` if a file is not text but, for example, an Excel workbook or a tar archive."""
-    if beginning[257:262] == b"ustar":  # this is checked first, because an archive may begin with a text file
+    if beginning[257:262] == b"ustar":  # this comes first, because an archive may begin with text
         raise InputError(f"{path} is an archive: unpack it, and name a file that was in it.")
     if beginning.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in read_beginning(path):
         raise InputError(f"{path} is a workbook of Excel: save its sheet as CSV UTF-8, and name that file.")
@@ -174,7 +174,7 @@ def _bad_utf8(line: int, path: Path, error: UnicodeDecodeError) -> InputError:
 def read_aligned(
     paths: list[Path], counts: Counter[str] | None = None, replace_bad: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield, for files that must be aligned line by line, the place and the line of each file.
+    """Yield the place of each line and the lines of all files, for files that must be aligned line by line.
 
     Raises:
         InputError: if a file is missing, cannot be read, or ends before another.

@@ -6,7 +6,7 @@ from pathlib import Path
 from corpus.output import SIDES
 from corpus.preparation import Preparation
 
-# Names of the source and reference files of each split in the release.
+# The release has these source and reference files for each split.
 TURK = {
     split: (f"{name}.8turkers.tok.norm", *(f"{name}.8turkers.tok.turk.{number}" for number in range(8)))
     for split, name in (("test", "test"), ("valid", "tune"))
@@ -27,10 +27,10 @@ def write_references(preparation: Preparation, split: str, paths: Sequence[Path]
 def write_grouped(
     preparation: Preparation, split: str, pairs: Iterable[tuple[str, str]], *, required: bool = True
 ) -> None:
-    """Write pairs that share a source as one line, with all their targets as references. The pairs are kept in memory.
+    """Write pairs that share a source as one line, with all their targets as references. All pairs are kept in memory.
 
-    The reference files need one line for every source. A source with fewer targets repeats its first target. This
-    changes neither BLEU nor metrics that use the best of several references.
+    The reference files need one line for every source. If a source has fewer targets, its first target is repeated.
+    This changes neither BLEU nor metrics that use the best of several references.
     """
     groups: dict[str, list[str]] = {}
     for source, target in pairs:

@@ -47,8 +47,8 @@ class Draw:
         """Return the split of every pair, in the order in which they were added.
 
         Args:
-            sizes: number of pairs for each split. Earlier splits are filled first.
-            rest: the split of all other pairs, if any.
+            sizes: number of pairs for each split. Earlier splits in this mapping are filled first.
+            rest: the split of all remaining pairs, if any.
         """
         ranks = np.frombuffer(self._ranks, dtype=np.uint64)
         groups = self._groups(ranks) if self._disjoint else iter(np.argsort(ranks, kind="stable")[:, None])
@@ -66,9 +66,9 @@ class Draw:
         return splits
 
     def _groups(self, ranks: "np.ndarray") -> "Iterator[np.ndarray]":
-        """Yield the connected components of pairs, sorted by the sum of their ranks.
+        """Yield the connected components of pairs that share sentences, sorted by the sum of their ranks.
 
-        This order is random for components of all sizes.
+        The order is random for components of any size.
         """
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components

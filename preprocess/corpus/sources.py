@@ -17,18 +17,18 @@ from typing import Any
 
 from corpus.dialects import OPEN_MARK, Dialect, Evidence, candidates, choose_dialect, prefer, read_rows
 from corpus.errors import InputError
-from corpus.json_values import JsonFile, Value, looks_like_json
+from corpus.json_values import JsonFile, Value, is_json
 from corpus.preparation import Preparation
 from corpus.reading import opened, read_beginning
 from wean_fairseq.storage.files import most_unpacked
 from wean_fairseq.storage.saved_tables import arrow_files
 
 _SAMPLE_LINES, _SAMPLE_CHARACTERS = 1000, 1 << 20
-# maximum ratio between the size as text and the size of the file. Padded numbers of a tokenizer reach 75
+# Maximum ratio between the size of the text and the size of the file. Padded numbers of a tokenizer reach a ratio of
+# 75.
 _PARQUET_RATIO = 100
 _SAFE_PYARROW = 14, 0, 1  # older versions may run code named by a column with an extension type (CVE-2023-47248)
-# Numbers of fields in Arrow's FlatBuffers: the header of a message, the batch of a dictionary, and the compression of a
-# batch.
+# Arrow's FlatBuffers number their fields: header of a message, batch of a dictionary, compression of a batch.
 _HEADER, _DICTIONARY, _COMPRESSION = 2, 1, 3
 _SQL = ("insert into", "create table", "drop table", "-- mysql", "-- phpmyadmin", "-- postgresql", "/*!40")
 _MARKUP = ("<!doctype", "<html", "<table", "<?xml")
@@ -98,7 +98,7 @@ class _Delimited(Source):
         return evidence
 
     def _settle(self, dialect: Dialect) -> Dialect:
-        """Read the whole file if the sample does not show whether marks and backslashes are part of the text."""
+        """Return the dialect. Read the whole file if the sample does not show what quotes and backslashes mean."""
         evidence = self._measure(dialect)
         if evidence.marks or evidence.stray or (evidence.bad and dialect.quote):
             variants = candidates(dialect, '"\\' + dialect.quote)
@@ -160,7 +160,7 @@ class _Parquet(Source):
 
     def values(self, *, count: bool) -> Iterator[Value]:
         """Yield objects."""
-        del count  # text in Parquet is always UTF-8
+        del count  # Parquet stores text only as UTF-8
         import duckdb  # duckdb is only needed for Parquet
 
         settings = {"threads": 1, "memory_limit": "150MB", "temp_directory": "", "preserve_insertion_order": True}
@@ -198,7 +198,7 @@ class _Saved(Source):
 
     def values(self, *, count: bool) -> Iterator[Value]:
         """Yield objects."""
-        del count  # text in Arrow is always UTF-8
+        del count  # Arrow stores text only as UTF-8
         try:
             import pyarrow as pa  # pyarrow is only needed for these files
 
@@ -215,7 +215,7 @@ class _Saved(Source):
                     refuse_packed(file, pa.ipc.MessageReader.open_stream(content))
                     content.seek(0)
                     for batch in pa.ipc.open_stream(content):
-                        batch.validate(full=True)  # a damaged batch could make PyArrow read outside the file
+                        batch.validate(full=True)  # PyArrow could read outside of a damaged batch
                         for row in batch.to_pylist():
                             number += 1
                             yield Value(number, row)
@@ -240,7 +240,7 @@ def refuse_packed(path: Path, messages: Iterable[Any]) -> None:
 
 
 def _field(content: bytes, table: int, number: int) -> int:
-    """Return the position of the table that a field of another table contains."""
+    """Return the position of the table to which a field of another table refers."""
     place = table + _offset(content, table, number)
     return place + _number(content, place, "<I")
 
@@ -278,7 +278,7 @@ def open_source(preparation: Preparation, path: Path) -> Source:
     if beginning.startswith(b"PAR1"):
         return _Parquet(preparation, path)
     text = beginning.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-    return (_Json if looks_like_json(text) else _Delimited)(preparation, path)
+    return (_Json if is_json(path, text) else _Delimited)(preparation, path)
 
 
 def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
@@ -308,7 +308,7 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
         alike = [f"{name} ({len(column):,})" for name, column in tables.items() if column[0].keys() == rows[0].keys()]
         if len(alike) > 1:
             raise InputError(f"{path} has several lists of rows ({', '.join(alike)}): write a file for each list.")
-        inner = [row.get("row") for row in rows]  # the viewer of Hugging Face writes files in this form
+        inner = [row.get("row") for row in rows]  # the dataset viewer of Hugging Face writes rows in this form
         return inner if all(isinstance(row, dict) for row in inner) else rows
     sizes = {len(column) for column in lists.values()}
     if len(lists) < 2 or len(lists) < len(value) or len(sizes) != 1:

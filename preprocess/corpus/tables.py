@@ -5,8 +5,8 @@
     for source, target in table.pairs():
         ...
 
-The format is detected from the content. Every row is either used, or counted by the reason for dropping it. Rows keep
-the order of the file. Memory is independent of the file size, except for about 25 bytes per row.
+The format is detected from the content. Every row is either used, or dropped and counted by the reason. Rows keep the
+order of the file. Memory is independent of the file size, except for about 25 bytes per row.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ import numpy as np
 
 from corpus.errors import InputError, say
 from corpus.headers import Key, find_columns, is_header, is_number, listing, mostly, one_spaced, parse_names
-from corpus.json_values import looks_like_json, paths_of, pick
+from corpus.json_values import is_json, paths_of, pick
 from corpus.preparation import Preparation
 from corpus.reading import read_beginning
 from corpus.sources import open_source
@@ -40,7 +40,7 @@ class Pairs(ABC):
 
     Attributes:
         name: name of the file, for messages.
-        rows: number of rows. It is known after ``survey``.
+        rows: number of rows. It is known only after ``survey``.
         left_out: number of dropped rows by reason.
         first: for each reason, the line and details of the first dropped row.
         notes: sentences about assumptions.
@@ -156,7 +156,7 @@ class AlignedFiles(Pairs):
         self.paths = paths
         for path in paths:
             beginning = read_beginning(path)
-            if beginning.startswith(b"PAR1") or looks_like_json(beginning.decode("utf-8", "replace").lstrip("\ufeff")):
+            if beginning.startswith(b"PAR1") or is_json(path, beginning.decode("utf-8", "replace").lstrip("\ufeff")):
                 raise InputError(f"{path} is a table, and holds both sides alone: give --data that file only.")
 
     def describe(self) -> str:
@@ -180,8 +180,8 @@ class Table(Pairs):
         columns: names or numbers of the columns for source, target and further references. They may be omitted if there
             are only two columns.
         header: ``yes`` or ``no``. By default, it is guessed.
-        partly: whether columns of further references may be missing in the table.
-        advice: last sentence of errors about columns.
+        partly: whether the table may lack columns of further references.
+        advice: last sentence of error messages about columns.
 
     Attributes:
         names: names of all columns by their keys.
@@ -204,9 +204,11 @@ class Table(Pairs):
     ) -> None:
         super().__init__(preparation, str(path))
         self.source = open_source(preparation, path)
-        sample = [row.value for row in islice(self.source.values(count=False), _SAMPLE_ROWS) if not row.problem]
+        rows = list(islice(self.source.values(count=False), _SAMPLE_ROWS))
+        sample = [row.value for row in rows if not row.problem]
         if not sample:
-            raise InputError(f"{path} has no rows.")
+            reason = next((f" of text: line {row.line} is {row.problem}" for row in rows), "")
+            raise InputError(f"{path} has no rows{reason}.")
         self.advice = advice
         self.partly = partly
         self.positional = isinstance(sample[0], list)
@@ -290,7 +292,7 @@ class Table(Pairs):
         names: dict[Key, str] = {}
         for path, _ in (part for value in sample for part in paths_of(value) if part[0]):
             names[path] = path
-            if len(names) > _MOST_NAMES:  # each name is looked up in each sampled row
+            if len(names) > _MOST_NAMES:  # looking up too many names in each sampled row would take long
                 raise InputError(f"{self.name} has more than {_MOST_NAMES:,} names: give a table with fewer columns.")
         return names
 

@@ -1,7 +1,9 @@
-"""Run tools on hostile or malformed checkpoints under an audit hook. This is a command of ``warm.py``.
+"""Run tools on hostile or malformed checkpoints under an audit hook.
 
-The interpreter reports to the hook everything that is compiled, executed, started, connected to or written, whichever
-function does it. The hook cannot be removed, so a separate process is used.
+``warm.py`` runs this module as one of its commands.
+
+The interpreter reports every compilation, execution, process start, connection and write to the hook, whichever
+function causes it. The hook cannot be removed, so a separate process is used.
 """
 
 import contextlib
@@ -72,7 +74,7 @@ class Watch:
             self.seen.append(f"{event} {given!r:.200}")
         elif event == "open" and MARK in str(given[0]) and _writes(given[1], given[2]):
             self.seen.append(f"open {given!r:.200}")
-        # this is the name that ast.parse uses
+        # ``<unknown>`` is the file name that ast.parse uses
         elif event == "compile" and given[1] != "<unknown>" and MARK in str(given[0]):
             self.seen.append(f"compile {given!r:.200}")
         elif event == "exec" and _names(given[0]):
@@ -96,7 +98,7 @@ def _writes(mode: Any, flags: Any) -> bool:
 def _names(code: Any) -> bool:
     """Return True if a code object contains the mark.
 
-    The code that Python generates for dataclasses does not contain it.
+    Code that Python generates for dataclasses does not contain the mark.
     """
     if not isinstance(code, CodeType):
         return False
@@ -116,7 +118,7 @@ def _configuration(parser: Callable[[], Any], *line: str) -> DictConfig:
 
 
 TASK = ["-s", "src", "-t", "tgt", "--dataset-impl", "raw", "--cpu", "--no-progress-bar", "--batch-size", "2"]
-TASK += ["--num-workers", "0"]  # starting another process would be observed as an event
+TASK += ["--num-workers", "0"]  # a worker process would be observed as an event
 TRAINING = ["--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "query_embedding", "--optimizer", "adam"]
 TRAINING += ["--embed-dim", "8", "--hidden-size", "8", "--lr", "0.1", "--max-update", "1"]
 
@@ -243,7 +245,7 @@ def _out_of_time(*_: object) -> None:
 
 
 def attempt(watch: Watch, tool: str, path: Path, data: Path) -> dict[str, Any]:
-    """Run a tool on a file. Return how it ended, its refusal, its output and the observed events."""
+    """Run a tool on a file. Return how the tool ended, its refusal message, its output and the observed events."""
     said = io.StringIO()
     refusal = ""
     signal.alarm(LIMIT)
@@ -265,7 +267,7 @@ def control(watch: Watch) -> dict[str, list[str]]:
     """Return the events that are observed when Python's own ``eval`` evaluates the expressions."""
     found = {}
     for code in (*ACTIONS, *WITHOUT_CALLS):
-        if "**" in code or "* 10" in code:  # these would not end
+        if "**" in code or "* 10" in code:  # the evaluation of these expressions would not end
             continue
         with watch.on() as seen, contextlib.suppress(Exception):
             eval(code)  # noqa: S307 - to see that it is seen
@@ -276,10 +278,10 @@ def control(watch: Watch) -> dict[str, list[str]]:
 def checkpoints(given: Namespace, state: dict[str, Any], tool: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name of each changed checkpoint and its content.
 
-    ``share`` tools take turns, so that each variant is used by one of them.
+    Each tool gets every ``share``-th variant, so ``share`` consecutive tools together get all variants.
     """
     if given.kind == "types":
-        yield from wrong_members(state, given.number, f"{given.seed} {tool}")  # every tool gets other changes
+        yield from wrong_members(state, given.number, f"{given.seed} {tool}")  # every tool gets different changes
         return
     made = variants(state["cfg"], given.number, given.seed, tuple(CONTAINERS) if given.kind == "options" else PLAIN)
     for variant in made[given.tools.index(tool) % given.share :: given.share]:

@@ -1,7 +1,7 @@
 """Configurations that would run code if a tool evaluated them, resolved them or trusted their types.
 
-Every expression contains ``MARK``. Therefore any evaluation is detected (see ``audited.py``), even if it does no harm.
-``ACTIONS`` would do harm immediately.
+Every expression contains ``MARK``. Therefore any evaluation is detected (see ``audited.py``), even if the expression is
+harmless. An evaluated expression of ``ACTIONS`` acts immediately, for example by creating a folder.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ WITHOUT_CALLS = (
     f"'{MARK}' % ()",
     f"1j * {MARK}",
 )
-# Text around an expression: other expressions, and characters that Python ignores.
+# Patterns that surround an expression with other expressions, and with characters that Python ignores.
 AROUND = (
     "({})", "[{}]", "({},)", "[1, ({}, 2)]", "{{'a': {}}}", "{{1: [{}]}}", "[{}] * 2", "[1] + [{}]", "1 + {}", "-{}",
     "{} or 1", "[{} for _ in (1,)]", " {}", "\n\t{}", "{}  # ,)", "(\n{}\n)", "\x0c{}", "{}\\\n", "lambda: {}",
@@ -211,7 +211,7 @@ CONTAINERS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], tuple[Any,
 }
 
 
-# The ways that only use types written by fairseq, so that only the option itself can be refused.
+# Containers whose types fairseq itself writes, so a tool can only refuse the option.
 PLAIN = ("dict", "Namespace", "args", "args beside cfg")
 
 

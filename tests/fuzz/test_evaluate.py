@@ -27,8 +27,8 @@ from wean_fairseq.evaluation.plausibility import MARKS
 
 METRICS = ("bleu", "sari", "rouge-l", "meteor-exact-stem", "exact@1", "copy-rate", "distinct-2", "novelty-1")
 NAMES = ("A", "Ä 中", "|", "A|B", "\u2028", "x\ny", "\ud800", "`", "\U0001f469\u200d\U0001f467", "copy-source")
-#: Messages about files that are refused because they contain something other than plain sentences. Unit tests list
-#: these kinds of files.
+#: Messages about files that are refused because they contain something other than plain sentences. The unit tests list
+#: the kinds of files that are refused.
 NOT_PLAIN = re.compile(
     r"not plain sentences|holds JSON, not one sentence|outputs hold|outputs (?:begin|end) with a number"
 )
@@ -57,7 +57,7 @@ def score(folder: Path, name: str, *options: object, given: str = "--hyp") -> tu
 
 @budgets(12, 1500)
 def test_every_score_belongs_to_its_line(examples, reliability):
-    """exact@1 of a line depends only on this line, so a shifted or lost line is detected."""
+    """Test with exact@1 that no line is shifted or lost, because exact@1 of a line depends only on this line."""
 
     def check(corpus, data, name, tokenize):
         with tempfile.TemporaryDirectory() as place:
@@ -82,7 +82,7 @@ def test_every_score_belongs_to_its_line(examples, reliability):
             exact = [100.0 * (ours.split() == right.split()) for ours, right in zip(written, references, strict=True)]
             assert found["systems"][name]["exact@1"]["sentences"] == exact
             rows = [line for line in (folder / "md").read_text(encoding="utf-8").split("\n") if line.startswith("|")]
-            assert len(rows) == 4  # head, rule, source and system
+            assert len(rows) == 4  # table header, separator line, row of the source and row of the system
             assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(METRICS) + 2}
             assert f"{len(written)} sentences" in out
 
@@ -119,10 +119,11 @@ def visible(line: str) -> bool:
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[list[str], list[str], list[str]]:
-    """Draw sources and outputs, and the lines of their log, in the order of some batches and between other lines."""
+    """Draw sources, outputs and the lines of their log, which are in the order of batches and between other lines."""
     line = texts().map(lambda text: " ".join(text.split())).filter(visible)
     pairs = draw(st.lists(st.tuples(line, line), min_size=1, max_size=5))
-    noise = texts().filter(lambda text: not re.search(r"[STHDP]-\d", text))  # such text inside a line is refused, too
+    # a line that contains such text is refused, too
+    noise = texts().filter(lambda text: not re.search(r"[STHDP]-\d", text))
     shown = []
     for number in draw(st.permutations(range(len(pairs)))):
         source, output = pairs[number]
@@ -150,7 +151,7 @@ def test_logs_are_read_in_the_order_of_the_input(examples, reliability):
 
 @budgets(15, 1500)
 def test_damaged_logs_are_refused(examples, reliability):
-    """If lines of a log are lost, repeated, cut or renumbered, the command prints scores or one error sentence."""
+    """Test that logs with lost, repeated, cut or renumbered lines lead to scores or to one error sentence."""
 
     def check(log, data):
         _, _, shown = log
@@ -180,7 +181,7 @@ def test_damaged_logs_are_refused(examples, reliability):
 
 @pytest.mark.parametrize("line", ["y" * LONGEST, "ab cd e " * (LONGEST // 8)], ids=["word", "words"])
 def test_a_line_of_100000_characters_is_scored(tmp_path, line):
-    """For the second line, the table of rouge-score would need 11 GB."""
+    """Test a line of one word and a line of many words, for which the table of rouge-score would need 11 GB."""
     for role in ("hyp", "ref", "src"):
         (tmp_path / role).write_text(f"{line}\nshort\n", encoding="utf-8")
     status, _, err = score(tmp_path, "A")
@@ -193,7 +194,7 @@ def test_a_line_of_100000_characters_is_scored(tmp_path, line):
 def test_other_commands_take_any_file_without_a_traceback(examples, reliability):
     """Check that the readers of other files never end with a traceback.
 
-    The files are sheets, ratings, recorded results, tables and re-ranking, and may only resemble the right file.
+    The files are sheets, ratings, recorded results, tables and re-ranking files, or they only resemble such files.
     """
 
     def check(pieces, damage):

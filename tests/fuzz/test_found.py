@@ -37,9 +37,10 @@ LINE = "H-{}\t-1\ta\n"
 @pytest.mark.parametrize(
     ("content", "lines"),
     [
-        (b"a\rb\nc\n", ["a\rb", "c"]),  # fairseq reads three lines
+        (b"a\rb\nc\n", ["a\rb", "c"]),  # fairseq treats the carriage return as a line end and reads three lines
         (b"a\r\nb\r\n", ["a", "b"]),
-        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb", ["a", "\ufeffb"]),  # fairseq reads the mark as a part of the first word
+        # fairseq keeps the first byte order mark as a part of the first word
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb", ["a", "\ufeffb"]),
         (b"\xef\xbb\xbf", []),
         (b"", []),
         ("a\u2028b\x85c\x0bd\n\n".encode(), ["a\u2028b\x85c\x0bd", ""]),
@@ -81,9 +82,10 @@ def test_a_closed_input_is_one_sentence(monkeypatch):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a\nb\rc\n", "line 2 of .* has a carriage return in it"),  # fairseq reads three lines
+        # fairseq treats the carriage return as a line end and reads three lines
+        (b"a\nb\rc\n", "line 2 of .* has a carriage return in it"),
         (b"\xef\xbb\xbfa\n", "line 1 of .* begins with a byte order mark"),
-        (b"a\nb\n\xe9\n", "line 3 of .* is not UTF-8"),  # fairseq ends with a traceback
+        (b"a\nb\n\xe9\n", "line 3 of .* is not UTF-8"),  # fairseq ends with a traceback for bytes that are not UTF-8
     ],
 )
 def test_raw_text_that_fairseq_misreads_is_refused(tmp_path, content, message):
@@ -107,7 +109,8 @@ def test_an_enormous_number_is_no_list_of_all_before_it(tmp_path):
         parse_log(tmp_path / "log")
 
 
-@pytest.mark.parametrize("number", ["9" * 5000, "٣", "²"])  # int() fails for the first and the last number
+# int() fails for the first and the last value, but accepts the second
+@pytest.mark.parametrize("number", ["9" * 5000, "٣", "²"])
 def test_what_fairseq_does_not_print_is_no_number(tmp_path, number):
     (tmp_path / "log").write_text(LINE.format(0) + LINE.format(number), encoding="utf-8")
     assert read_generated("", tmp_path / "log").hypotheses == ["a"]
@@ -119,7 +122,7 @@ def test_what_fairseq_does_not_print_is_no_number(tmp_path, number):
 @given(*[st.lists(st.sampled_from("abcd"), max_size=30)] * 2)
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 def test_the_longest_common_subsequence_is_that_of_the_table(first, second):
-    """The oracle is rouge-score's table over all pairs of words."""
+    """Compare with the length in rouge-score's table over all pairs of words."""
     assert common_length(first, second) == _lcs_table(first, second)[-1][-1]
 
 
@@ -145,6 +148,17 @@ def test_a_name_that_no_table_can_show_is_refused(tmp_path, name):
     assert "is not a name that tables can show" in err
 
 
+@pytest.mark.parametrize("name", ["a\x1bb", "\u202e", "\x00"])
+def test_a_name_of_a_group_or_set_that_no_table_can_show_is_refused(tmp_path, name):
+    (tmp_path / "groups").write_text(f"{name}\n", encoding="utf-8")
+    given_files = ["--hyp", f"A={tmp_path / 'out'}", *files(tmp_path)]
+    for options in (["--groups", tmp_path / "groups", *given_files], ["--set", name, *given_files]):
+        status, _, err = call(main, "--markdown", tmp_path / "md", *options)
+        assert status == 2
+        assert "is not a name that tables can show" in err
+        assert not (tmp_path / "md").exists()
+
+
 def test_a_bar_in_a_name_is_no_new_cell(tmp_path):
     assert Table(["a|b", "1"], []).as_markdown().startswith("| a\\|b | 1 |")
     options = ["--markdown", tmp_path / "md"]
@@ -153,7 +167,10 @@ def test_a_bar_in_a_name_is_no_new_cell(tmp_path):
 
 
 def test_file_names_that_are_no_utf8_stay_readable(tmp_path):
-    """The JSON contains the names of the files. A terminal without Unicode shows replacement characters instead."""
+    """Test that the JSON contains the names of all files, even of files whose names are not UTF-8.
+
+    A terminal without Unicode shows replacement characters for such names.
+    """
     given_files = files(tmp_path)
     place = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
     (tmp_path / "out").rename(place)
@@ -241,7 +258,7 @@ def test_sheets_of_any_text_can_be_read_back(tmp_path, text):
 
 
 def test_a_sheet_that_is_no_table_is_one_sentence(tmp_path):
-    """The csv module raises its own types of errors."""
+    """Test a sheet for which the csv module raises csv.Error."""
     (tmp_path / "out").write_text("a\n", encoding="utf-8")
     study = ["--sentences", 1, "--raters", 1, "--out", tmp_path / "study"]
     assert call(main, "sheet", "--hyp", f"A={tmp_path / 'out'}", *study)[0] == 0

@@ -19,7 +19,7 @@ from tests.model_contract import make_dictionary
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of two dictionaries, with three pairs of each split as text."""
+    """Return a folder with two dictionaries and, as text, three sentence pairs of each split."""
     folder = tmp_path_factory.mktemp("data")
     for side in ("src", "tgt"):
         make_dictionary(9).save(str(folder / f"dict.{side}.txt"))
@@ -39,7 +39,9 @@ def checkpoint(data: Path) -> Path:
 def audited(
     data: Path, checkpoint: Path, folder: Path, tools: list[str], number: int, kind: str = "options", share: int = 1
 ) -> dict:
-    """Return the findings of ``audited.py``. Every kind of event must be observed if ``eval`` gets the expressions.
+    """Return the findings of ``audited.py``.
+
+    Also check that every kind of event is observed when ``eval`` evaluates the expressions.
 
     Args:
         number: number of variants. Each tool gets every ``share``-th variant.
@@ -63,7 +65,7 @@ def audited(
 
 @budgets(len(CONTAINERS), 60)
 def test_hostile_configurations_are_refused_and_nothing_is_evaluated(data, checkpoint, tmp_path, examples, reliability):
-    # with few examples, each tool always gets the same seven, and each variant is given to four tools
+    # With few examples, each tool always gets the same seven variants, and four tools get each variant.
     share = 4 if examples == len(CONTAINERS) else 1
     found = audited(data, checkpoint, tmp_path, [*TOOLS], examples, share=share)
     assert not found["marks"]
@@ -73,28 +75,31 @@ def test_hostile_configurations_are_refused_and_nothing_is_evaluated(data, check
         reliability.count("hostile checkpoints tried", len(found["results"]))
 
 
-BUILDING = ["fairseq-validate", "fairseq-generate"]  # the task is that of the checkpoint or of the command line
+BUILDING = ["fairseq-validate", "fairseq-generate"]  # the task comes from the checkpoint, or from the command line
 
 
 @budgets(len(PLACES), 150)
 def test_nothing_is_evaluated_where_nobody_checks_the_option(data, checkpoint, tmp_path, examples, reliability):
-    """A fairseq arch gets code as values of its options. It may fail in any way, but it must not run the code."""
+    """Test that a fairseq arch does not run code that is given as the value of one of its options.
+
+    The arch may fail in any way.
+    """
     tools = BUILDING[: 1 if examples == len(PLACES) else 2]
     found = audited(data, checkpoint, tmp_path, tools, examples, "unchecked options")
     assert not found["marks"]
     assert [result for result in found["results"] if result["seen"]] == []
     literals = [result for result in found["results"] if "other expressions are not evaluated" in result["said"]]
-    assert len(literals) > len(found["results"]) // 3  # at least this share of the expressions reached an evaluation
+    assert len(literals) > len(found["results"]) // 3  # more than a third of the expressions reached an evaluation
     if examples > len(PLACES):
         reliability.count("hostile checkpoints tried", len(found["results"]))
 
 
-OTHERS = [tool for tool in TOOLS if tool != "fairseq-eval-lm"]  # this tool is for language models
+OTHERS = [tool for tool in TOOLS if tool != "fairseq-eval-lm"]  # fairseq-eval-lm only evaluates language models
 
 
 @budgets(12, 50)
 def test_members_of_other_types_are_one_sentence(data, checkpoint, tmp_path, examples, reliability):
-    """Members with another type and missing members are refused in one sentence, unless the tool does not need them."""
+    """Test that missing or mistyped members are refused in one sentence, unless the tool does not need them."""
     found = audited(data, checkpoint, tmp_path, OTHERS, examples, "types")
     assert [result for result in found["results"] if result["ended"] not in ("refused", "done")] == []
     for result in found["results"]:

@@ -39,7 +39,7 @@ def model(folder: Path) -> TextModel:
 @pytest.mark.parametrize("family", ["wean_lstm", "copynet"], scope="module")
 @budgets(8, 400)
 def test_every_sentence_has_the_output_that_it_has_alone(examples, reliability, model):
-    """A line end inside a sentence is treated like a space, so the sentence has one line of output."""
+    """Test that a line end inside a sentence is treated like a space, so the sentence has one line of output."""
 
     def check(lines, end, places):
         lines = [line[:place] + end + line[place:] for line, place in zip(lines, places, strict=False)]
@@ -99,7 +99,7 @@ def test_numbers_that_are_none_are_one_sentence(model, options):
 @pytest.mark.parametrize("family", ["copynet"], scope="module")
 @budgets(12, 400)
 def test_a_damaged_folder_is_refused(examples, reliability, folder, tmp_path_factory):
-    """Every change of any file is noticed, either by the checksums or by the reader of the checksums."""
+    """Test that every change of a file is detected, either by the checksums or by the reader of the checksums."""
     assert sorted(path.name for path in folder.iterdir() if path.name in FILES) == FILES
     place = tmp_path_factory.mktemp("damaged") / "model"
 
@@ -129,7 +129,7 @@ def test_a_damaged_folder_is_refused(examples, reliability, folder, tmp_path_fac
             loaded = wean_fairseq.load(place, device="cpu")
         except UserError:
             return
-        # If there are no checksums, or if damaged ones are ignored, the other files are unchanged.
+        # If the folder still loads, its checksums are missing or ignored, but its other files are unchanged.
         assert loaded.generate("w1 w2") == wean_fairseq.load(folder, device="cpu").generate("w1 w2")
 
     attempt(

@@ -82,7 +82,8 @@ OF_TRAINING = """
 --adam-eps -1 | --stop-min-lr nan | --lr-scheduler inverse_sqrt --warmup-updates 0 | --lr-scheduler tri_stage
 --lr-scheduler polynomial_decay --power nan --total-num-update 9 | --lr-scheduler reduce_lr_on_plateau --lr-shrink 5
 --store-ema --ema-decay 5 | --eval-bleu --eval-bleu-args nojson | --optimizer sgd --momentum nan
---tensorboard-logdir /dev/null | --max-source-positions -3
+--tensorboard-logdir /dev/null | --max-source-positions -3 | --required-seq-len-multiple 0 | --optimizer composite
+--write-checkpoints-asynchronously | --task audio_pretraining | --task sentence_prediction
 """
 OF_GENERATION = """
 --beam 0 | --beam -1 | --nbest 0 | --batch-size 0 | --max-tokens 0 | --max-tokens -1 | --max-len-a -5 | --max-len-b -1
@@ -137,16 +138,16 @@ def test_another_schedule_on_resume(
 
 @pytest.mark.parametrize("beam", [2, 4, 6])
 def test_diverse_beams(beam: int, data: Path, trained: Path) -> None:
-    """fairseq fails if the number of a sentence exceeds the size of its batch.
+    """Test diverse beam search in small batches, where fairseq fails if a sentence id exceeds the batch size.
 
-    A batch of all 20 sentences avoids this.
+    One batch with all 20 sentences gives the expected results, because fairseq does not fail there.
     """
     fixed = [data, "--path", trained / "checkpoint_last.pt", "--cpu", "--beam", beam, "--nbest", beam, *TASK]
     fixed += ["--max-len-b", 6, "--diverse-beam-groups", 2]
     small, whole = (plugged("generate", *fixed, "--batch-size", size) for size in (3, 20))
     assert (small.code, len(small.hypotheses)) == (0, 20), small.describe()
     assert [found[::2] for found in small.scored_hypotheses] == [found[::2] for found in whole.scored_hypotheses]
-    # In other batches, scores differ by rounding.
+    # The scores differ by rounding because the batches are different.
     expected = [score for _, score, _ in whole.scored_hypotheses]
     assert [score for _, score, _ in small.scored_hypotheses] == pytest.approx(expected, abs=1e-4)
 
@@ -162,7 +163,7 @@ MEGABYTES = [pytest.param(size, marks=pytest.mark.slow) for size in (20, 60, 120
 
 @pytest.mark.parametrize("extra", [40, *MEGABYTES])
 def test_an_address_space_that_is_too_small(extra: int, data: Path, tmp_path: Path, reliability: Reliability) -> None:
-    """The model has at least 200 MB, so that each limit is reached at another place."""
+    """Test with a model of at least 200 MB, so that training reaches each memory limit at a different place."""
 
     large = ["--hidden-size", 3000, "--embed-dim", 500]
     line = [data, *MODEL, *RATE, *large, "--save-dir", tmp_path / "out", "--num-workers", 0]
@@ -281,7 +282,7 @@ def test_reports_of_other_content(
 
 
 def speak(encoding: str) -> None:
-    """Give this process a standard output with this encoding, as in a locale that has it."""
+    """Give this process a standard output with ``encoding``, as in a locale that uses this encoding."""
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding, line_buffering=True)
     settings.make_output_printable()
 
@@ -290,7 +291,7 @@ def speak(encoding: str) -> None:
 def test_output_where_the_locale_lacks_the_characters(
     encoding: str, data: Path, tmp_path: Path, reliability: Reliability
 ) -> None:
-    """Outputs to a pipe are UTF-8, because all programs that read them expect this."""
+    """Test that output to a pipe is UTF-8, because all programs that read it expect UTF-8."""
     for split, size in (("train", 30), ("valid", 4), ("test", 4)):
         write_pairs(tmp_path / split, random_sentences(size, size))
         for side in ("src", "tgt"):

@@ -1,6 +1,6 @@
 """Check that tools never replace an output path that is a link, a pipe, a device or a folder.
 
-They write through it or refuse it.
+Tools write through such a path or refuse it.
 """
 
 import contextlib
@@ -140,7 +140,7 @@ def read_from(descriptor: int) -> Iterator[Callable[[], bytes]]:
     pieces: list[bytes] = []
 
     def read() -> None:
-        with contextlib.suppress(OSError):  # the other side of the terminal is closed
+        with contextlib.suppress(OSError):  # raised when the other side of the terminal is closed
             while piece := os.read(descriptor, 65536):
                 pieces.append(piece)
 
@@ -156,7 +156,7 @@ def read_from(descriptor: int) -> Iterator[Callable[[], bytes]]:
 
 @contextlib.contextmanager
 def terminal(path: Path) -> Iterator[Place]:
-    """Create a link to a device. A file cannot replace the device, because it is in /dev/pts."""
+    """Create a link to a device. A file cannot replace the device, because the device is in /dev/pts."""
     ours, theirs = os.openpty()
     tty.setraw(theirs)
     path.symlink_to(os.ttyname(theirs))
@@ -187,7 +187,7 @@ def read_pipe(path: Path) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def descriptor(path: Path) -> Iterator[Place]:
-    """Create a path of the form that bash uses for ``>(command)``, and that /dev/stdout has."""
+    """Create a link to /dev/fd/N, the form of path that bash uses for ``>(command)`` and that /dev/stdout has."""
     ours, theirs = os.pipe()
     path.symlink_to(f"/dev/fd/{theirs}")
     with read_from(ours) as received:
@@ -224,7 +224,7 @@ def linked(path: Path, links: list[str], old: bytes | None) -> Iterator[Place]:
 def make_socket(path: Path) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
     here = Path.cwd()
-    os.chdir(path.parent)  # the name of a socket may have at most 107 bytes
+    os.chdir(path.parent)  # a relative name is used, because socket names have at most 107 bytes
     try:
         made.bind(path.name)
     finally:
@@ -308,7 +308,7 @@ def test_what_is_no_file_stays_what_it_is(
 @pytest.mark.parametrize("name", ["a\nb.pt", "a\rb", "a\\b", "\\n", "a\u2028b", "a\x85b", "a\x0cb", " a ", "\udcff.pt"])
 def test_any_name_can_have_a_checksum(name: str, tmp_path: Path) -> None:
     writing.save({"model": {}}, tmp_path / name)
-    writing.save({"model": {}}, tmp_path / "checkpoint_last.pt")  # this reads and writes the manifest again
+    writing.save({"model": {}}, tmp_path / "checkpoint_last.pt")  # saving reads the manifest and writes it again
     run = SimpleNamespace(folder=tmp_path, name=os.fsencode(name))
     done = os.spawnlp(os.P_WAIT, "sh", "sh", "-c", f"cd '{run.folder}' && sha256sum --check --strict --quiet *.sha256")
     assert done == 0

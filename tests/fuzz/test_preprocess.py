@@ -1,6 +1,6 @@
-"""For any text, the preprocessing scripts neither lose nor move a line, or they end with one sentence.
+"""For any text, the preprocessing scripts keep all lines in their places, or end with one error sentence.
 
-The tests in tests/unit/preprocess are about the formats.
+The tests in tests/unit/preprocess check the formats.
 """
 
 import importlib
@@ -23,7 +23,7 @@ def run_script(name: str, *arguments: object) -> tuple[int, str, str]:
 
 
 def read(path: Path) -> list[str]:
-    """Return the lines of a file. Every program that reads it must find the same lines."""
+    """Return the lines of a file. Fail if other programs would split the file into other lines."""
     text = path.read_bytes().decode("utf-8")
     assert len(text.splitlines()) == text.count("\n")
     return text.split("\n")[:-1]
@@ -35,7 +35,7 @@ def lines_written(path: Path) -> int:
 
 @budgets(15, 1500)
 def test_both_sides_keep_their_lines_in_order(examples, reliability):
-    """The first word of a line is its number, so that lost, split and moved lines are detected."""
+    """Test with lines that begin with their number, so that lost, split and moved lines are detected."""
 
     def check(source, target, options, drawn):
         size = min(len(source), len(target))
@@ -78,7 +78,7 @@ UNDO = [{}, {"bpe": 5}, {"truecase": True}, *({"unit": unit} for unit in steps.U
 
 @budgets(12, 1000)
 def test_outputs_are_turned_back_line_by_line(examples, reliability):
-    """undo_text, clause_chunks and restore_entities write one line for each line of a model's output."""
+    """Test that undo_text, clause_chunks and restore_entities write one line for each line of a model's output."""
 
     def check(lines, options, drawn):
         with tempfile.TemporaryDirectory() as place:
@@ -187,7 +187,10 @@ def archives(folder: Path) -> list[Path]:
 
 
 def test_an_archive_is_no_text_and_nothing_of_it_is_written(tmp_path):
-    """Scripts do not unpack archives. Otherwise, a gzipped tar would be read as text after decompression."""
+    """Test that scripts refuse archives and write none of their members.
+
+    Without this check, a script would decompress a gzipped tar and read it as text.
+    """
     for path in archives(tmp_path):
         before = set(tmp_path.rglob("*"))
         status, _, err = run_script("parallel_text", "--train", path, path, "--output", tmp_path / "out")
@@ -197,9 +200,9 @@ def test_an_archive_is_no_text_and_nothing_of_it_is_written(tmp_path):
 
 
 def test_no_script_opens_archives():
-    """A script that opens archives must refuse members with ``..``, absolute paths and links.
+    """Test that no script opens archives.
 
-    Such a script would have to be tested here.
+    A script that opens them must refuse members with ``..``, absolute paths and links, and needs tests here.
     """
     folder = Path(importlib.import_module("parallel_text").__file__).parent
     for path in folder.rglob("*.py"):

@@ -1,7 +1,7 @@
 """Resume a training inside an epoch with changed options. Every pair is used once per epoch, or a warning is printed.
 
-Iterators are created as the trainer creates them, and their pairs are observed. In complete trainings, the pairs are
-observed where the training fetches them.
+The first tests create iterators as the trainer creates them, and record their pairs. The tests with complete trainings
+record the pairs that the training fetches.
 """
 
 import json
@@ -28,7 +28,7 @@ from tests.reliability import Reliability
 from wean_fairseq.tasks import epoch_batches
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 
-DECIDES = {  # options that determine which pairs a number of batches covers, with values to change them to
+DECIDES = {  # options that determine the pairs in N batches, with changed values
     "max_sentences": [1, 3, 4, 7],
     "max_tokens": [None, 24, 60],
     "seed": [1, 2],
@@ -37,7 +37,7 @@ DECIDES = {  # options that determine which pairs a number of batches covers, wi
     "pairs": [23, 40],
     "text": [0, 1],
 }
-GROUPS = [1, 2, 3, 5]  # --update-freq does not determine the pairs, but only the number of batches per update
+GROUPS = [1, 2, 3, 5]  # --update-freq sets the batches per update, but not the pairs
 
 
 def dataset(pairs: int, text: int) -> LanguagePairDataset:
@@ -117,7 +117,7 @@ def test_every_pair_is_in_the_epoch_once(examples, reliability):
         rest = Counter(train(second, groups[1], None))
         limit = after["max_length"]
         fits = Counter(number for number in range(after["pairs"]) if second[0].dataset.size(number)[0] <= limit)
-        if not inside:  # at the end of an epoch, everything may change
+        if not inside:  # at the end of an epoch, all options may change
             assert (said, rest) == ([], fits)
         elif said:
             assert len(said) == 1 and "STARTS AGAIN" in said[0]
@@ -220,7 +220,7 @@ def trained(folder: Path, data: Path, *arguments: object) -> tuple[Counter[int],
 
 @pytest.fixture(scope="module")
 def begun(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Counter[int]]:
-    """Return a training that has run 2 of the 4 updates in its first epoch, and the pairs that these updates used."""
+    """Return the folder of a training after 2 of the 4 updates of its first epoch, and the pairs that it used."""
     folder = tmp_path_factory.mktemp("begun")
     pairs, _ = trained(folder, texts / "bin.a", "--max-update", 2)
     assert 0 < pairs.total() < 100

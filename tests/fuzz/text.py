@@ -1,4 +1,4 @@
-"""Text that breaks readers, files with such text, and numbers of examples.
+"""Text that breaks readers, files that contain such text, and the numbers of examples per test.
 
 Every test has two budgets: a few examples by default, and thousands of examples with ``-m slow``. The examples are
 always the same, because hypothesis draws them with a fixed seed and without a database.
@@ -17,8 +17,9 @@ from tests.reliability import Reliability
 
 LONGEST = 100_000
 BYTE_ORDER_MARK = "\ufeff"
-# Characters that str.splitlines, universal newlines or patterns for white space treat specially; text that has a
-# meaning for fairseq, this package or a file format; and text that confuses terminals and tokenisers.
+# Fragments that break readers. Some contain characters that str.splitlines, universal newlines or patterns for white
+# space treat specially. Others have a meaning for fairseq, this package or a file format, or confuse terminals and
+# tokenisers.
 FRAGMENTS = (
     "", " ", "\t", "a", "the cat", "w1 w3", "w2", "Quill", ".", "x" * 300,
     "\0", "\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\x1b[31m", "\x7f",
@@ -46,7 +47,7 @@ def attempt(
     kind: str = "bad inputs tried",
     **strategies: Any,
 ) -> None:
-    """Run ``check`` on ``examples`` draws. The slow tests count them as ``kind``."""
+    """Run ``check`` on ``examples`` draws. The slow tests add the examples to the counter ``kind``."""
     chosen = settings(
         max_examples=examples, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
     )

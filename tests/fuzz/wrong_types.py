@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-GONE = "gone"  # means that the member is missing
+GONE = "gone"  # value which means that the member is missing
 VALUES: dict[str, Any] = {
     "None": None,
     "bool": True,

@@ -15,11 +15,11 @@ import wean_fairseq
 from tests.integration import warm
 from tests.integration.warm import ENVIRONMENT
 
-wean_fairseq.register()  # for the safe loader, because checkpoints with --eval-bleu contain arrays
+wean_fairseq.register()  # lets the safe loader read arrays, which --eval-bleu stores
 
 ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = str(ROOT / "wean_fairseq")
-# The commands of the environment in which the tests run. It does not depend on PATH.
+# Folder of the commands in the environment that runs the tests. The folder does not depend on PATH.
 BIN = Path(sys.executable).parent
 TIMEOUT = 900
 
@@ -30,11 +30,11 @@ SYNONYMS = {f"said{number}": f"told{number}" for number in range(12)}
 TINY = ["--embed-dim", "16", "--hidden-size", "16", "--encoder-layers", "1", "--decoder-layers", "1"]
 TASK = ["--task", "paraphrase"]
 WEAN = ["--user-dir", USER_DIR, "--arch", "wean_lstm", "--criterion", "query_embedding"]
-# This disables the buffer. Its thread can abort the process when --max-update ends the training.
+# Disable fairseq's data buffer. The thread of this buffer can abort the process when --max-update ends the training.
 ADAM = ["--optimizer", "adam", "--batch-size", "32", "--seed", "1", "--cpu", "--log-format", "json"]
 ADAM += ["--data-buffer-size", "0"]
-# Starting processes that load the data takes a third of the time of a short command. Only recipes and trainings that
-# are killed use such processes.
+# Starting processes that load the data takes a third of the time of a short command. Only the tests of recipes and of
+# killed trainings use such processes.
 IN_ONE = ["--num-workers", "0"]
 
 
@@ -111,7 +111,7 @@ def run(
 
 
 def plugged(name: str, *arguments: object, prepare: Callable[[], object] = dict) -> Result:
-    """Run the command ``name`` of fairseq with the plugin. It may fail."""
+    """Run the command ``name`` of fairseq with the plugin. The test does not fail if the command fails."""
     return run(f"fairseq-{name}", *arguments, "--user-dir", USER_DIR, expect_success=False, prepare=prepare)
 
 
@@ -140,7 +140,7 @@ def needed_globals(checkpoint: Path) -> set[str]:
 
     If there are none, a safe loader accepts the checkpoint.
     """
-    allowed = torch.serialization.get_safe_globals()  # these belong to the plugin, if it has been imported here
+    allowed = torch.serialization.get_safe_globals()  # types that the plugin has allowed, if it has been imported here
     torch.serialization.clear_safe_globals()
     try:
         return set(torch.serialization.get_unsafe_globals_in_checkpoint(checkpoint))

@@ -29,8 +29,8 @@ from tests.integration.commands import (
 )
 from wean_fairseq.data.integrity import record_once
 
-# 2,000 pairs are 63 updates of 32 pairs, and the last update is smaller. 50 and 60 are not multiples of 8 (see
-# tasks/paraphrase.py).
+# An epoch has 63 updates for the 2,000 pairs: 62 updates with 32 pairs, and a smaller last one. The sizes 50 and 60 are
+# not multiples of 8, the batch size multiple of fairseq (see tasks/paraphrase.py).
 SIZES = {"train": 2000, "valid": 50, "test": 60}
 Made = TypeVar("Made")
 
@@ -38,14 +38,14 @@ Made = TypeVar("Made")
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
     """Return ``make(folder)``.
 
-    Only one process of a test run calls it, and other workers of pytest-xdist wait for the result.
+    Only one process of a test run calls ``make``, and the other workers of pytest-xdist wait for the result.
 
     Raises:
         RuntimeError: if ``make`` has failed in another process. The message has its traceback.
     """
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent  # the folder of all processes
+        root = root.parent  # folder that all processes share
     made, partial, failed = (root / f"{name}.{end}" for end in ("pickle", "part", "failed"))
     with (root / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -125,7 +125,7 @@ def checkpoint(training: tuple[Path, Result]) -> Path:
 
 @pytest.fixture(scope="session")
 def copying(text_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the checkpoint of a CopyNet that has learnt the data. The arch alone determines that it copies."""
+    """Return the checkpoint of a CopyNet that has learnt the data. Copying needs no option except the arch."""
     model = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_loss", *TASK]
     model += ["--embed-dim", 32, "--hidden-size", 48]
     rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 300, "--max-update", 300]

@@ -70,7 +70,10 @@ def append(path: Path, entry: object) -> None:
 
 
 def main() -> None:
-    """Become fairseq-train. Before this, start the process that kills it, unless it has been killed often enough."""
+    """Replace this process by fairseq-train.
+
+    Before this, start the process that kills the training, unless the training has already been killed KILLS times.
+    """
     log, (kills, seed, *command) = Path(sys.argv[1]), sys.argv[2:]
     folder = Path(command[command.index("--save-dir") + 1])
     killed = len(log.read_text().splitlines()) if log.exists() else 0

@@ -34,7 +34,7 @@ def observed_train(
         data: folder of fairseq-preprocess.
         folder: folder of the checkpoints (--save-dir).
         arguments: arguments of fairseq-train.
-        processes: 1, or 2 that have half of each batch.
+        processes: number of processes. Two processes each have half of every batch.
         kill_at: update after which all processes are killed and cannot clean up. ``None`` = never.
         stop_at: update after which the user presses Ctrl-C. ``None`` = never.
         model: arguments that select the model (default: a tiny WEAN).
@@ -70,7 +70,7 @@ def observed_train(
 @contextlib.contextmanager
 def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
     """Start a program of ``warm`` in a separate process group. At the end, the program and its command are killed."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore this signal
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its background jobs ignore SIGINT
     process = subprocess.Popen(
         list(map(str, line)), env=ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
     )
@@ -88,9 +88,12 @@ def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
 
 
 def _read(process: subprocess.Popen, kill_at: int | None) -> str:
-    """Read the output of a process to its end, or up to an update. At most about 15 updates follow this update."""
+    """Read the output of a process to its end, or up to an update.
+
+    The training makes at most about 15 updates after this update.
+    """
     if kill_at is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
-        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)  # if the pipe is full, the training waits for its reader
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)  # a small pipe makes the training wait for its reader
     mark = None if kill_at is None else f'"num_updates": "{kill_at}"'.encode()
     said = []
     for line in process.stdout:
@@ -124,7 +127,7 @@ def assert_same_random_numbers(actual: Path, expected: Path, since: int, process
 def _random_numbers(path: Path) -> dict[int, dict[str, Any]]:
     """Return the random states at the start of each update.
 
-    If a killed training has repeated an update, the last state is returned.
+    If a killed training was resumed and repeated an update, the last states are returned.
     """
     return {entry["update"]: entry for entry in map(json.loads, path.read_text().splitlines())}
 

@@ -1,8 +1,9 @@
 """Run fairseq-train and record, in each process, the random states with which every update begins.
 
-This is a command of ``warm.py``. It accepts the arguments of fairseq-train. It writes ``random.RANK.jsonl`` next to the
-checkpoints. A resumed training appends to this file. Random states after an update cannot be compared, because
-validation draws a number for each data worker, and a process without a batch uses any other batch.
+``warm.py`` runs this module as one of its commands. It accepts the arguments of fairseq-train. It writes
+``random.RANK.jsonl`` next to the checkpoints. A resumed training appends to this file. Random states after an update
+cannot be compared, because validation draws a number for each data worker, and a process without a batch uses any other
+batch.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ _train_step = TranslationTask.train_step
 
 
 def train_step(self: TranslationTask, *args: Any, **kwargs: Any) -> Any:
-    """Do the same as fairseq's function after recording the states. Every process calls it with every batch."""
+    """Record the random states, and then call fairseq's function. Every process calls this function for every batch."""
     states = {
         "torch": torch.get_rng_state().tolist(),
         "numpy": np.random.get_state()[1].tolist(),  # noqa: NPY002

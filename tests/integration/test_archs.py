@@ -31,7 +31,8 @@ def test_every_arch_of_this_package_has_settings():
 def test_arch_has_the_settings_of_the_paper_and_builds(data, arch):
     family = ARCH_MODEL_NAME_REGISTRY[arch]
     file = declared()[family]
-    word = (data / "dict.src.txt").read_text().split()[0]  # the data has neither chunks nor retrieved pairs
+    # any word can be the separator, as the data has no chunks or pairs
+    word = (data / "dict.src.txt").read_text().split()[0]
     needs = {name: word if value == CHUNK else value for name, value in NEEDS.get(family, {}).items()}
     cfg = configuration(data, arch, *flags(needs), task=getattr(file, "TASK", "paraphrase"))
     settings = {name: value for name, value in SETTINGS[arch].items() if name not in needs}

@@ -1,4 +1,4 @@
-"""After a mistake of the user, a command ends with one sentence that names the mistake, and without a traceback."""
+"""If the user makes a mistake, a command ends with one sentence that names it, and without a traceback."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ from tests.integration.commands import TASK, TINY, USER_DIR, WEAN, Result, gener
 
 
 def assert_one_sentence(result: Result, *expected: str) -> None:
-    """Assert that the command has failed with one sentence of ours that contains every text in ``expected``."""
+    """Assert that the command has failed with one error sentence, which contains all texts in ``expected``."""
     assert result.code not in (0, None), result.describe()
     assert "Traceback" not in result.err, result.describe()
     said = re.findall(r"^wean_fairseq: error: (.*)$", result.err, flags=re.MULTILINE)
@@ -130,7 +130,7 @@ def test_option_that_cannot_be(data, tmp_path, options, expected):
 
 def test_unknown_query_score(data, tmp_path):
     result = refused_training(data, tmp_path, "--query-score", "cosine")
-    # The choices belong to the command line, so the parser reports this error.
+    # The command-line parser checks the choices, so it reports this error.
     assert result.code != 0
     assert "Traceback" not in result.err
     said = result.err.strip().splitlines()[-1]

@@ -53,11 +53,11 @@ def exported(data: Path, trained: tuple[Path, Result]) -> Path:
 
 
 def test_bert_reads_each_split_once_and_a_training_continues(data: Path, bert: Path, trained: tuple[Path, Result]):
-    """The longer training resumes from update 3 and finds the stored features.
+    """Test that a longer training resumes from update 3 and finds the stored features.
 
-    Its first losses equal those of the first training.
+    It must end with the parameters of a training that runs all updates at once.
     """
-    assert trained[1].out.count("BERT reads") == 2  # once for train and once for valid
+    assert trained[1].out.count("BERT reads") == 2  # one message for train and one for valid
     assert torch.load(trained[0], weights_only=True)["cfg"]["task"]["bert"] == str(bert)
     more = ["--max-update", 6, "--no-epoch-checkpoints", "--bert", bert]
     resumed = shutil.copytree(trained[0].parent, data.parent / "resumed")
@@ -71,7 +71,7 @@ def test_bert_reads_each_split_once_and_a_training_continues(data: Path, bert: P
 
 
 def test_all_ways_of_generation_write_the_same(data: Path, bert: Path, trained: tuple[Path, Result], exported: Path):
-    """The ways are three commands and Python, with the checkpoint and with the exported folder."""
+    """Test three commands with the checkpoint or the exported folder, and Python with both."""
     sources = (data.parent / "test.src").read_text(encoding="utf-8").splitlines()
     given = ["--bert", bert, "--max-len-a", 0, "--max-len-b", 9, "--beam", 3]
     scored = generate(data, trained[0], *given).hypotheses

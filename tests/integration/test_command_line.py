@@ -63,12 +63,12 @@ def test_stock_translation_as_users_first_call_it(data, tmp_path):
 
 def test_training_learns_the_data(training):
     _, result = training
-    # Because all words are known, only <unk> causes a loss. A uniform guess would cost log2(47 words) = 5.6.
+    # All words are predictable, so only <unk> causes a loss. A uniform guess would cost log2(47 words) = 5.6.
     assert result.logged("valid_loss")[-1] < 0.2
 
 
 def test_training_is_quiet(training):
-    """Warnings that fairseq prints in every run and that a user cannot avoid are hidden."""
+    """Test that a training hides the warnings that fairseq prints in every run and that users cannot avoid."""
     assert "Warning" not in training[1].err
 
 
@@ -86,7 +86,7 @@ def test_every_source_gets_a_hypothesis(text, generated):
 
 def test_interactive_answers_piped_lines(text, generated, data, checkpoint):
     sources = lines(text / "test.src")[:3]
-    assert "Name" in sources[0]  # typed text may contain unknown words, too
+    assert "Name" in sources[0]  # text that a user types may contain unknown words, too
     typed = [*sources, "kept1 nonsense said2 kept3", "kept1\rsaid2\u2028kept3\x85kept4", "", "\ufeffkept1"]
     options = ["--user-dir", USER_DIR, *TASK, "--path", checkpoint, "--cpu", "--beam", 3, "--max-len-a", 1]
     options += ["--max-len-b", 4, "--buffer-size", 4, "--batch-size", 4]
@@ -99,7 +99,7 @@ def test_interactive_answers_piped_lines(text, generated, data, checkpoint):
 
 
 def test_the_set_up_makes_the_plugin_known_in_every_folder(tmp_path):
-    """Even if the checkout is not on the module path, fairseq must find the installed plugin and print its options."""
+    """Test that fairseq finds the installed plugin and prints its options without the checkout on the module path."""
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
     line = command_line("fairseq-train", "--user-dir", "wean_fairseq", "--arch", "wean_lstm", "--help")
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
@@ -116,7 +116,7 @@ def test_replace_unk_puts_back_the_attended_source_word(text, raw_data, checkpoi
     expected = lines(text / "test.tgt")
     assert sorted(hypotheses) == list(range(60))
     assert not any("<unk>" in hypothesis for hypothesis in hypotheses.values())
-    # Every third sentence contains a name, which the right answer repeats.
+    # Every third sentence contains a name, which the correct output repeats.
     named = [number for number, sentence in enumerate(expected) if "Name" in sentence]
     kept = [number for number in named if names_in(hypotheses[number]) == names_in(expected[number])]
     assert len(named) == 20 and len(kept) >= 19
@@ -124,7 +124,7 @@ def test_replace_unk_puts_back_the_attended_source_word(text, raw_data, checkpoi
 
 
 def test_wean_search_finds_what_stock_search_finds_without_normalisation(data, checkpoint):
-    # hypotheses compete with each other. Otherwise, the model would be too certain
+    # The temperature makes the hypotheses compete with each other. Without it, the model would be too certain.
     flat = ["--temperature", 3, "--beam", 5]
     ours = generate(data, checkpoint, *flat, "--search-preset", "wean")
     every = ["--required-batch-size-multiple", 1]
@@ -166,9 +166,9 @@ def test_query_scores_train(data, tmp_path, options):
 
 
 def test_word_vectors_are_needed_only_to_begin_a_training(data, tmp_path):
-    """The log reports how many words have a vector, which is half of them here.
+    """Test that the log reports the number of words with a vector, which is half of the words here.
 
-    When decoding, the words come from the checkpoint.
+    For decoding, the word vectors come from the checkpoint.
     """
     words = [line.split()[0] for line in lines(data / "dict.src.txt") if not line.startswith("madeupword")]
     known = words[::2]

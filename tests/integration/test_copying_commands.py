@@ -42,7 +42,7 @@ def interactive(data: Path, checkpoint: Path, lines: list[str], *arguments: obje
 
 
 def test_names_never_seen_in_training_come_out_right(copied: tuple[Result, Path], text: Path):
-    """20 of the 60 test sentences contain a unique name, and each of them has one known correct output."""
+    """Test that most outputs are correct, also for the 20 of 60 test sentences with a unique name."""
     sources = (text / "test.src").read_text(encoding="utf-8").splitlines()
     outputs = copied[0].hypotheses
     assert sorted(outputs) == list(range(60))
@@ -113,7 +113,7 @@ def test_provenance_needs_a_directory(text_data: Path, copying: Path, tmp_path: 
 
 
 def test_validation_by_bleu_counts_copied_words_as_words(text_data: Path, copying: Path, tmp_path: Path):
-    """A model that writes nearly every sentence correctly has a BLEU near 100.
+    """Test that a model that writes nearly every sentence correctly has a BLEU near 100.
 
     This would be impossible if slots counted as words.
     """
@@ -125,7 +125,7 @@ def test_validation_by_bleu_counts_copied_words_as_words(text_data: Path, copyin
 
 
 def test_interactive_replace_unk_knows_the_typed_word(raw_data: Path, checkpoint: Path):
-    """If the model does not copy, fairseq replaces <unk> by the typed word with the most attention."""
+    """Test that fairseq replaces <unk> by the typed word with the most attention if the model does not copy."""
     result = interactive(raw_data, checkpoint, ["kept1 Zorblax kept5"], "--replace-unk")
     assert result.hypotheses[0] == "kept1 Zorblax kept5", result.describe()
 

@@ -1,4 +1,4 @@
-"""Test the recipes of the families that copy: one sentence if data is missing, and a small run from text to scores.
+"""Test that the recipes of copying families report missing data in one sentence, and run from text to scores.
 
 In the fast tests, one recipe of each family runs with one system and one test set. The slow tests run all systems and
 all sets.
@@ -74,7 +74,7 @@ def assert_recipe(recipe, tmp_path, **chosen):
     for name in sets:
         assert (run / f"{name}.samples.txt").stat().st_size > 0
         systems = json.loads((run / f"{name}.json").read_text(encoding="utf-8"))["systems"]
-        assert len(systems) >= (2 if chosen else 3)  # the copy of the source, the family's model and its baseline
+        assert len(systems) >= (2 if chosen else 3)  # copy of the source, model of the family, and its baseline
     logs = [path.read_text(encoding="utf-8") for path in run.rglob("*.log") if path.stem in ("test", "ds1", "ds2")]
     assert logs
     assert not any("<oov" in log for log in logs)
@@ -90,6 +90,6 @@ def test_recipe_files_are_all_covered():
         f"{family}/{path.stem}"
         for family in FAMILIES
         for path in (ROOT / "examples" / family).glob("*.sh")
-        if path.read_text(encoding="utf-8").startswith("#!")  # other files are parts of recipes
+        if path.read_text(encoding="utf-8").startswith("#!")  # files without a shebang line are parts of recipes
     }
     assert found == set(RECIPES)

@@ -9,9 +9,9 @@ MODEL += ["--embed-dim", "8", "--hidden-size", "8", "--attention-dim", "8", "--m
 
 
 def test_a_model_trained_without_coverage_goes_on_with_it(data, tmp_path):
-    """The learning rate of the second phase is 0.
+    """Test a second phase with a learning rate of 0.
 
-    Therefore it must end with the weights of the first phase and one additional weight.
+    Therefore this phase must end with the weights of the first phase and one additional weight.
     """
     first, second = tmp_path / "first", tmp_path / "second"
     train(data, first, "--lr", 0.1, model=[*MODEL, "pointer_generator"])

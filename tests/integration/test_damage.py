@@ -47,7 +47,8 @@ def test_a_training_goes_on_from_the_checkpoint_that_is_intact_and_says_so(data:
     assert re.search(r"WARNING.*RESUMING FROM AN OLDER CHECKPOINT: .*checkpoint_last\.pt has changed since", said)
     assert re.search(rf"Loaded checkpoint {folder}/checkpoint_best\.pt \(epoch \d+ @ \d\d+ updates\)", said)
     assert not list(folder.glob(".wean-*"))
-    assert last.read_bytes() == (folder / "checkpoint_best.pt").read_bytes()  # no other checkpoint will be written
+    # the resumed training adds no update, so it writes no other checkpoint
+    assert last.read_bytes() == (folder / "checkpoint_best.pt").read_bytes()
 
 
 def test_another_model_is_one_sentence_and_the_checkpoints_stay(data: Path, folder: Path) -> None:
@@ -58,7 +59,7 @@ def test_another_model_is_one_sentence_and_the_checkpoints_stay(data: Path, fold
 
 
 def test_another_order_of_the_dictionary_is_one_sentence(unmarked: Path, checkpoint: Path) -> None:
-    """fairseq would accept this dictionary and write wrong words."""
+    """Test a reordered dictionary, which fairseq would accept, although it would write wrong words."""
     for side in ("src", "tgt"):
         path = unmarked / f"dict.{side}.txt"
         path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
@@ -79,7 +80,7 @@ def test_changed_data_is_one_sentence_before_the_training(unmarked: Path, tmp_pa
 
 
 def test_a_training_that_explodes_keeps_nothing(data: Path, tmp_path: Path) -> None:
-    """fairseq would end with exit status 0, and keep the diverged model as the best checkpoint."""
+    """Test divergence, where fairseq would end with status 0 and keep the diverged model as the best one."""
     result = train(data, tmp_path, "--lr", 1e20, "--max-update", 1, expect_success=False)
     assert_one_sentence(result, "training diverged at the validation after update 1", "the sentences ")
     assert not list(tmp_path.glob("checkpoint*.pt"))

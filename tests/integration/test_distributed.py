@@ -41,8 +41,8 @@ SIZES = {"train": 69, "valid": 5}
 BATCH, UPDATES = 16, 12
 TOPICS, CHUNK = [f"topic{number}" for number in range(12)], "<ST>"
 
-# eps is larger than Adam's usual 1e-8. Some gradients are 0 except for rounding errors (for example, the bias of
-# attention keys, which does not change a softmax), and a small eps would turn them into full steps.
+# eps is larger than Adam's usual 1e-8. Some gradients are 0 except for rounding errors, for example the gradient of the
+# bias of attention keys, which does not change a softmax. A small eps would turn these gradients into full steps.
 COMMON = ["--user-dir", USER_DIR, "--batch-size", BATCH, "--max-update", UPDATES, "--seed", 1, "--cpu"]
 COMMON += ["--lr", 0.003, "--clip-norm", 1, "--data-buffer-size", 0, "--num-workers", 0, "--no-epoch-checkpoints"]
 COMMON += ["--save-interval", 9, "--validate-interval", 4]
@@ -93,7 +93,7 @@ class Case:
         return [str(word) for word in (*words, "--save-dir", save_dir)]
 
 
-# Every family once, with all losses that it adds to the loss of the words.
+# One case per family, with all losses that the family adds to the loss of the words.
 FAMILIES = {
     "wean_lstm": Case("wean_lstm", (*LSTM, *LAYERS, *SMOOTHED), criterion="query_embedding"),
     "copynet": Case("copynet", LSTM),
@@ -119,7 +119,7 @@ VARIANTS = {
     "wean_cross_entropy": Case("wean_lstm", WEAN, criterion="cross_entropy"),
     "wean_sentence_average": Case("wean_lstm", (*WEAN, "--sentence-avg"), criterion="query_embedding"),
     "wean_fused_adam": Case("wean_lstm", WEAN, optimizer=("--optimizer", "fused_adam", "--adam-eps", 1e-4)),
-    # All words are given, because each process would sample different words.
+    # All target words are given, because each process would sample different words.
     "wean_policy_gradient": Case(
         "wean_lstm",
         (*WEAN, "--relevance-weight", 0, "--fluency-weight", 0, "--given-words", 99, "--baseline-width", 8),
@@ -163,7 +163,7 @@ def write_raw(folder: Path, splits: Mapping[str, tuple[list[str], list[str]]], u
 
 
 def pairs(number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Return sentences, a third of which contain a name, and their paraphrases, which keep the name."""
+    """Return sentences and their paraphrases, a third of which contain the same name on both sides."""
     sources = with_names(random_sentences(number, seed), seed)
     return sources, [paraphrase(line) for line in sources]
 
@@ -211,7 +211,7 @@ def start(
 ) -> subprocess.Popen:
     """Start the process ``share``, which trains all cases into ``folder``/``where``/NAME.
 
-    It is alone if ``more`` is empty.
+    This process trains alone if ``more`` is empty.
     """
     commands = {
         name: [*case.command(texts, folder / where / name, 2 if more else 1), *map(str, more)]

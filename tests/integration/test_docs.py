@@ -1,7 +1,7 @@
 """References in the documents are valid: links and anchors, files, commands with options, variables, tests and recipes.
 
 Every Markdown file is found automatically. Commands are parsed with the parsers of their programs. test_docs_run.py
-also runs the commands that take little time. Of external addresses, only the form is checked.
+also runs the commands that take little time. External addresses are only checked for their form.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ def test_links_resolve(path: Path):
 def test_files_that_are_named_exist(path: Path):
     text = read(path)
     shell = [block.text for block in markdown.blocks(text) if block.language in markdown.SHELL]
-    made = [block.file for block in markdown.blocks(text)]  # a document may describe how to create a file
+    made = [block.file for block in markdown.blocks(text)]  # files that the document tells its readers to create
     named = {name for part in [*shell, *markdown.code_spans(text)] for name in OURS.findall(part)}
     assert sorted(name for name in named - set(made) if not (ROOT / name).exists()) == []
 
@@ -97,7 +97,7 @@ def test_commands_in_the_text_can_be_given(path: Path):
 
 @each_document
 def test_blocks_say_what_they_are(path: Path):
-    """Otherwise, no test would check the block."""
+    """Test that every code block names its language, because no test would check the block otherwise."""
     assert [block.text for block in markdown.blocks(read(path)) if not block.language] == []
     indented = re.findall(r"(?:^|\n)\n {4}((?:[A-Z]+=\S+ )*(?:bash|make|python|fairseq-\w+|wean-\w+) .*)", read(path))
     assert indented == [], "commands belong into blocks that begin with ```sh"
@@ -105,7 +105,7 @@ def test_blocks_say_what_they_are(path: Path):
 
 @each_document
 def test_options_in_the_text_exist(path: Path):
-    commands = {span for span, _ in spans(path)}  # the options of these commands were checked
+    commands = {span for span, _ in spans(path)}  # commands whose options are already checked
     rest = [span for span in markdown.code_spans(read(path)) if span not in commands and span.split()[0] not in SYSTEM]
     named = {name for span in rest for name in OPTION.findall(span)}
     assert sorted(named - all_options()) == []
@@ -145,7 +145,7 @@ def test_every_recipe_is_listed():
 
 
 def test_recipes_of_a_row_need_what_it_says():
-    """In docs/recipes.md, the command of each row sets every variable that its recipe requires."""
+    """Test that the command in each row of docs/recipes.md sets every variable that its recipe requires."""
     table = next(iter(markdown.tables(read(ROOT / "docs/recipes.md"))))
     commands = [markdown.simple_commands(markdown.code_spans(row[1])[0])[0] for row in table[1:]]
     assert {command.words[1].removeprefix("examples/") for command in commands} == recipes()
@@ -294,7 +294,7 @@ def test_wrong_commands_are_seen(line: str, said: str):
 def test_links_of_the_site_lead_to_its_pages():
     """Check the paths and links of the site.
 
-    A page of docs/ is at the top, other documents keep their path, and links to other files become text.
+    Pages of docs/ are at the top level, other documents keep their path, and links to other files become text.
     """
     convert = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["convert"]
     of_docs = "[r](recipes.md), [e](../examples/README.md#x), [f](../examples/nts), [`LICENSE`](../LICENSE) ![a](b.png)"
@@ -310,7 +310,7 @@ def test_links_of_the_site_lead_to_its_pages():
 
 
 def test_every_subpackage_has_an_api_page_in_the_navigation():
-    """docs/api.md and docs/modules.md describe five subpackages. Generated pages describe the others."""
+    """Test that each subpackage has a generated page, except the five in docs/api.md and docs/modules.md."""
     pages = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["api_pages"]()
     assert sorted(re.findall(r"^ +- (api/\w+\.md)$", read(ROOT / "mkdocs.yml"), flags=re.MULTILINE)) == sorted(pages)
     names = {path.parent.name for path in (ROOT / "wean_fairseq").glob("*/__init__.py")}
@@ -321,9 +321,9 @@ def test_every_subpackage_has_an_api_page_in_the_navigation():
 
 
 def test_formulas_are_drawn_by_the_site_and_by_github():
-    """GitHub interprets Markdown before formulas.
+    """Test formulas for GitHub, which interprets Markdown before formulas.
 
-    A backslash escapes punctuation, and an underscore after punctuation starts emphasis.
+    Therefore a backslash in a formula escapes punctuation, and an underscore after punctuation starts emphasis.
     """
     formula = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["formula"]
     documents = [read(path) for path in sorted((ROOT / "docs").glob("*.md"))]
@@ -367,7 +367,7 @@ def test_the_site_check_names_pages_that_scroll_sideways(tmp_path: Path):
 
 
 def test_the_metric_of_a_user_is_scored(tmp_path, monkeypatch, capsys):
-    """Of the two outputs, only the first one ends with the last token of a reference."""
+    """Test a user's metric with two outputs, of which only the first ends with the last token of a reference."""
     (block,) = [block for block in markdown.blocks(read(ROOT / "docs" / "metrics.md")) if block.file == "my_metric.py"]
     (tmp_path / block.file).write_text(block.text, encoding="utf-8")
     (tmp_path / "a.txt").write_text("a dog barks\na cat sat\n", encoding="utf-8")

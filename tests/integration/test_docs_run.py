@@ -55,8 +55,8 @@ def bash(script: str, folder: Path, stdin: str = "") -> subprocess.CompletedProc
         AssertionError: if one of its commands fails. The message has the complete output.
     """
     ours = {"PATH": search_path(folder / "bin"), "PYTHONPATH": str(folder)}
-    # pytest in a page must not become a worker of this test run. Otherwise, it would share fixtures of another copy of
-    # the project.
+    # A pytest command in a page must not become a worker of this test run. Otherwise, it would share fixtures of
+    # another copy of the project.
     outside = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("PYTEST_XDIST")}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
@@ -85,7 +85,7 @@ def shortened(command: str) -> str:
 
 
 def provide_text(command: str, folder: Path) -> None:
-    """If they are missing, write the text files that a fairseq-preprocess command needs."""
+    """Write the text files that a fairseq-preprocess command needs, unless they exist."""
     for prefix in re.findall(r"--(?:train|valid|test)pref[= ](\S+)", command):
         if not (folder / f"{prefix}.src").exists():
             write_pairs(folder / prefix, random_sentences(16, seed=len(prefix)))
@@ -100,7 +100,7 @@ def test_a_training_is_shortened():
 
 @pytest.mark.parametrize("page", ["docs/training.md", pytest.param("docs/copying.md", marks=pytest.mark.slow)])
 def test_commands_of_a_page_run_in_their_order(page: str, tmp_path: Path):
-    """Commands of fairseq and the scorer use a tiny data set in ``data-bin``."""
+    """Test the commands of a page in order, where fairseq and the scorer use a tiny data set in ``data-bin``."""
     lines = [line for block in shell_blocks(page) for line in markdown.shell_lines(block.text)]
     called = [line for line in lines if RUNNABLE.search(line)]
     assert any("fairseq-train" in line for line in called)
@@ -133,14 +133,17 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tutorial(prepared: Path) -> tuple[Path, str]:
-    """Also follow the middle of the tutorial. Return its folder and its output."""
+    """Follow the tutorial between its preparation and its last part.
+
+    Return the folder and the output of the commands.
+    """
     ends = (*PREPARATION, LAST_PART)
     done = [bash(block.text, prepared) for block in shell_blocks("docs/tutorial.md") if block.heading not in ends]
     return prepared, "".join(part.stdout for part in done)
 
 
 def test_the_tutorial_prepares_text(prepared: Path):
-    """This only tests the preparation. Most later commands need a training, so a slow test runs them."""
+    """Test only the preparation, because most later commands need a training, which a slow test runs."""
     mine = prepared / "runs" / "mine"
     counts = {split: (mine / "text" / f"{split}.src").read_text("utf-8").count("\n") for split in ("valid", "test")}
     assert counts == {"valid": 60, "test": 80}
@@ -171,11 +174,11 @@ def test_the_tutorial_leads_to_a_report(tutorial: tuple[Path, str]):
 
 
 def test_commands_of_the_troubleshooting_page(prepared: Path, tmp_path: Path):
-    """The commands sort outputs without our tools, and prepare new text with the dictionary of a training."""
+    """Test the commands that sort outputs without our tools, and that use a training's dictionary for new text."""
     mine = prepared / "runs" / "mine"
     (in_order,) = [block.text for block in shell_blocks("docs/troubleshooting.md") if "grep" in block.text]
     (new_text,) = [block.text for block in shell_blocks("docs/troubleshooting.md") if "--srcdict" in block.text]
-    # numbers with two digits must be sorted by value instead of alphabetically
+    # Numbers with two digits must be sorted by value instead of alphabetically.
     outputs = [f"output {number} ." for number in range(12)]
     (tmp_path / "outputs.log").write_text(generated(outputs, outputs), encoding="utf-8")
     bash(in_order, tmp_path)
@@ -221,7 +224,10 @@ def test_lines_are_added_behind_others(tmp_path: Path):
 
 
 def test_a_model_is_added_as_the_page_says(data: Path, tmp_path: Path):
-    """The code on the page passes its tests and the linter in a copy of the project. The model trains and decodes."""
+    """Test that the code on the page passes its tests and the linter in a copy of the project.
+
+    The new model must also train and decode.
+    """
     folder = copy_project(tmp_path, "wean_fairseq", "tests")
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copytree(data, folder / "data-bin")

@@ -1,4 +1,4 @@
-"""Test the recipes for essays: one sentence for impossible settings, and (slow) a small run of each recipe."""
+"""Test that essay recipes refuse impossible settings in one sentence, and (slow) that each recipe runs."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,8 @@ from tests.integration.commands import ROOT, write_pairs
 from tests.integration.test_copying_recipes import run_recipe
 from tests.integration.test_topic_essay_commands import essays
 
-# Recipe -> the systems of its small run. Together they cover each family, each size of vectors and each kind of text.
+# Recipe -> the systems of its small run. Together, these systems cover each family, each size of vectors and each kind
+# of text.
 RECIPES = {
     "pc_san/zhihu": "pc_san transformer",
     "pc_san/essay": "no_bert",
@@ -74,7 +75,7 @@ def test_an_unknown_set_is_one_sentence(text, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_recipe_from_text_to_scores_and_again(recipe, text, tmp_path):
-    """The second run uses another search, so that only the outputs are created again."""
+    """Test a second run with another search, which must create only the outputs again."""
     pytest.importorskip("transformers")
     pytest.importorskip("gensim")
     run = tmp_path / "run"
@@ -105,6 +106,6 @@ def test_recipe_files_are_all_covered():
         f"{family}/{path.stem}"
         for family in families
         for path in (ROOT / "examples" / family).glob("*.sh")
-        if path.read_text(encoding="utf-8").startswith("#!")  # other files are parts of recipes
+        if path.read_text(encoding="utf-8").startswith("#!")  # files without a shebang line are parts of recipes
     }
     assert found == set(RECIPES)

@@ -1,4 +1,4 @@
-"""Test real logs of fairseq-generate, which are scored while they are printed, and read by wean-evaluate afterwards."""
+"""Test real logs of fairseq-generate, which are scored during generation and read by wean-evaluate afterwards."""
 
 import json
 import re
@@ -16,7 +16,7 @@ NBEST = 3
 
 @pytest.fixture(scope="module", name="nbest")
 def decode_nbest(data: Path, checkpoint: Path) -> Result:
-    """Return the decoded test split with all entries of the beam. The registered scorer has scored it."""
+    """Return the decoded test split with all entries of the beam. The registered scorer has scored the outputs."""
     return generate(data, checkpoint, "--nbest", NBEST, "--scoring", "wean", "--wean-metrics", "bleu,rouge-l,diversity")
 
 
@@ -41,7 +41,7 @@ def lines(path: Path) -> list[str]:
 
 
 def test_registered_scorer_in_fairseq_generate(nbest: Result) -> None:
-    """The last line has the BLEU of the best outputs against fairseq's references, which are in the T lines."""
+    """Test that the last line has the BLEU of the best outputs against fairseq's references in the T lines."""
     outputs, targets = tagged(nbest.out, "D"), tagged(nbest.out, "T")
     best, references = zip(*((outputs[number][0], targets[number][0]) for number in sorted(targets)), strict=True)
     expected = Bleu(tokenize="none").corpus_score(list(best), [list(references)]).score
@@ -50,9 +50,9 @@ def test_registered_scorer_in_fairseq_generate(nbest: Result) -> None:
 
 
 def test_nbest_log_gives_exact_match_topics_and_sentence_values(log: Path, text: Path, tmp_path: Path) -> None:
-    """The references are the second-best outputs.
+    """Test with the second-best outputs as references.
 
-    Therefore no best output matches its reference, and one of the three best outputs always does.
+    Therefore no best output matches its reference, but one of the three best outputs always does.
     """
     outputs, sources = tagged(log.read_text("utf-8"), "D"), lines(text / "test.src")
     second = tmp_path / "second"

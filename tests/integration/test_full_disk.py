@@ -13,8 +13,8 @@ from tests.integration.killed_train import look
 from tests.integration.test_bad_input import assert_one_sentence
 from tests.reliability import Reliability
 
-# The small disk is a mount that only the command and its child processes see. It needs no privileges on systems where
-# users may create name spaces.
+# The small disk is a mount that only the command and its child processes see. The mount needs no privileges on systems
+# where users may create name spaces.
 PRIVATE = ["unshare", "--map-root-user", "--mount", "bash", "-ec"]
 FULL = """
 mount -t tmpfs -o "size=$2" none "$1"
@@ -121,7 +121,7 @@ def test_a_read_only_folder_is_one_sentence(data: Path, folder: Path, reliabilit
 
 @pytest.mark.slow
 def test_a_folder_below_a_file_is_one_sentence(data: Path, tmp_path: Path, reliability: Reliability) -> None:
-    """No user can write there, not even root."""
+    """Test a folder below a regular file, where no user can write, not even root."""
     (tmp_path / "file").write_text("a file\n")
     result = train(data, tmp_path / "file" / "folder", expect_success=False)
     assert_one_sentence(result, f"--save-dir {tmp_path}/file/folder cannot be written (Not a directory)")

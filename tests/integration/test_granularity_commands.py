@@ -1,4 +1,7 @@
-"""Test C-DNPG with the real commands. They write the granularities of a trained model while it generates."""
+"""Test C-DNPG with the real commands.
+
+The commands write the granularities of a trained model while the model generates.
+"""
 
 import json
 from pathlib import Path
@@ -57,10 +60,10 @@ def test_every_sentence_has_the_granularities_of_its_words(dumped: tuple[Result,
 def test_granularities_of_typed_sentences_have_their_numbers_and_are_those_of_a_batch(
     data: Path, granular: Path, dumped: tuple[Result, Path], tmp_path: Path
 ):
-    """Sentence 1 contains no name. The binary data of ``dumped`` has lost the spelling of names."""
+    """Test with sentence 1, which contains no name. The binary data of ``dumped`` has lost the spelling of names."""
     expected = entries(dumped[1])[1]
     words = expected["source"][:-1]
-    typed = [words[:1], words[:3], words, words[:2]]  # these are decoded in another order
+    typed = [words[:1], words[:3], words, words[:2]]  # fairseq decodes these sentences in another order
     result = run(
         *("fairseq-interactive", data, "--user-dir", USER_DIR, *TASK, "--path", granular, "--cpu"),
         *("--source-lang", "src", "--target-lang", "tgt", "--beam", 3, "--max-len-a", 1, "--max-len-b", 4),

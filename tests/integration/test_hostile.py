@@ -81,8 +81,7 @@ def test_a_hostile_checkpoint_is_refused_and_nothing_runs(
     assert not mark.exists()
 
 
-# An option that fairseq's LSTM evaluates, and code that would run there although it contains no call that a parser
-# could find.
+# An option that fairseq's LSTM evaluates, and code that runs there without a call that a parser could find.
 AT = {"section": "model", "name": "lstm", "option": "decoder_attention"}
 WITHOUT_A_CALL = "[logger['touch {mark}'] for logger.__class__.__getitem__ in [os.system]]"
 ELEVEN = ("dict", "Namespace", "DictConfig", "whole DictConfig", "DictConfig of Namespace", "bytes", "interpolation")
@@ -147,7 +146,7 @@ OWN: dict[str, Command] = {
 def bad(request: pytest.FixtureRequest, checkpoint: Path, tmp_path: Path) -> tuple[Path, str]:
     """Create a checkpoint that would write the file ``ran`` next to it, or a truncated checkpoint.
 
-    Return it and the expected message.
+    Return the checkpoint and the expected message.
     """
     path = tmp_path / "bad.pt"
     (tmp_path / "text").write_text("kept1 kept2\n", encoding="utf-8")
@@ -170,7 +169,7 @@ def test_our_own_commands_refuse_a_bad_checkpoint_in_one_sentence(
     said = capsys.readouterr().err
     assert said.startswith(f"{name.split(maxsplit=1)[0]}: error: {path}") and expected in said
     assert said.endswith(".\n") and said.count("\n") == 1
-    assert set(tmp_path.iterdir()) == before  # the attack would create a file, and a command would create its output
+    assert set(tmp_path.iterdir()) == before  # the attack and the command have created no file
 
 
 def test_a_report_names_a_bad_checkpoint_and_goes_on(data: Path, bad: tuple[Path, str], tmp_path: Path) -> None:

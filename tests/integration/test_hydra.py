@@ -1,4 +1,4 @@
-"""Run fairseq-hydra-train with the project's YAML file. It gives the same result as fairseq-train."""
+"""Run fairseq-hydra-train with the project's YAML file. The result must be the same as the result of fairseq-train."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def test_hydra_trains_the_same_model(data: Path, tmp_path: Path) -> None:
     short = ["dataset.batch_size=32", "++optimization.max_update=6", "++common.cpu=true", "model.query_score=dot"]
     line = ["--config-dir", SHIPPED, "--config-name", "wean_lstm", *must, *small, *short]
     run("fairseq-hydra-train", *line, cwd=tmp_path)
-    # The other values in the YAML file, as flags.
+    # These flags have the values of the other options in the YAML file.
     flags = ["--query-score", "dot", "--lr", 0.001, "--clip-norm", 5, "--dropout", 0.4, "--max-pair-length", 50]
     train(data, by_flags, *flags, "--max-update", 6, "--no-epoch-checkpoints", "--disable-validation")
     expected = parameters(by_flags / "checkpoint_last.pt")

@@ -2,8 +2,8 @@
 
 Playwright controls the system's headless Chromium, and the real command serves the page.
 
-The tests are skipped if Chromium, Playwright or the server is missing. Other tests cover the parts that need none of
-them.
+The tests are skipped if Chromium, Playwright or the server is missing. Other tests cover the code that needs none of
+these programs.
 """
 
 import json
@@ -101,7 +101,7 @@ def test_a_word_that_no_training_had_is_copied_from_where_it_stood(systems: dict
 def test_granularities_are_those_of_the_dump(
     text_data: Path, checkpoints: dict[str, Path], systems: dict[str, System], tmp_path: Path
 ):
-    """The page shows the granularities that fairseq-interactive dumps."""
+    """Test that the page shows the granularities that fairseq-interactive dumps."""
     shown = decode(systems["granular"], question("kept1 said2"))
     dump = tmp_path / "z.jsonl"
     run(
@@ -183,7 +183,7 @@ class Watched:
         page.on("request", lambda request: self._look(request.url, address))
         page.goto(address)
         page.wait_for_selector("#first option", state="attached")
-        # otherwise, Chromium reports that the focus was blocked
+        # Wait for the focus, because otherwise Chromium reports that the focus was blocked.
         page.wait_for_function("document.activeElement.id === 'text'")
 
     def _look(self, url: str, address: str) -> None:
@@ -290,7 +290,8 @@ def test_an_output_is_copied_as_running_text(watched: Watched):
     watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     watched.decode(SENTENCE)
     watched.page.locator(".copy").nth(1).click()
-    # The page's Content-Security-Policy forbids conditions that Playwright evaluates inside the page.
+    # Wait for an element, because the page's Content-Security-Policy forbids conditions that Playwright evaluates in
+    # the page.
     watched.page.locator(".copy", has_text="Copied").wait_for()
     assert watched.texts(".copy")[1] == "Copied"
     assert watched.page.evaluate("navigator.clipboard.readText()") == watched.texts(".running")[1]
@@ -299,7 +300,7 @@ def test_an_output_is_copied_as_running_text(watched: Watched):
 
 
 def test_words_are_coloured_by_granularity(watched: Watched, systems: dict[str, System]):
-    """Words can be coloured by the mean over layers, by one layer, or not at all."""
+    """Test that words can be coloured by the mean over layers, by one layer, or not at all."""
     watched.decode("kept1 said2", first="granular")
     told = decode(systems["granular"], question("kept1 said2"))["source"][0]["granularity"]
     word = watched.page.locator(".source .word").first
@@ -348,7 +349,7 @@ def test_everything_by_keyboard(watched: Watched):
     press("ArrowRight")
     assert "Zyxwish output 1 of copynet" in watched.about
     assert "copied 100%" in watched.page.inner_text("#spoken")  # this text is meant for screen readers
-    press("Tab")  # Tab moves to the next line. Each line is one stop, and its button is another
+    press("Tab")  # Tab moves to the next line. each line and its button are two tab stops
     assert watched.page.evaluate("document.activeElement.ariaLabel") == "Copy text of output 1"
     press("Tab")
     assert "output 2 of copynet" in watched.about
@@ -392,7 +393,7 @@ def test_hostile_text_is_text(watched: Watched):
 
 @pytest.mark.parametrize("sign", ["\u202e", "\u05e9\u05dc\u05d5\u05dd", "\u0000", "\ud83d"])
 def test_odd_signs_do_no_harm(watched: Watched, sign: str):
-    """Right-to-left text, NUL and half of a surrogate pair are harmless.
+    """Test that right-to-left text, NUL and half of a surrogate pair are harmless.
 
     Control characters and letters can both reverse text.
     """
@@ -420,7 +421,7 @@ def test_a_text_without_end_is_refused_in_plain_words(watched: Watched):
     assert watched.page.inner_text("#problem") == (
         "a beam of 5 has no 9 outputs: widen the beam, or ask for fewer outputs."
     )
-    # The browser itself logs answers with status 422, but no other answers.
+    # The only messages are the browser's own log lines about responses with status 422.
     assert all("status of 422" in message for message in watched.said)
 
 

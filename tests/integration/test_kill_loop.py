@@ -53,7 +53,7 @@ def test_a_training_killed_twenty_times_ends_like_one_that_was_left_alone(
     reliability.count("of these, kills that left a half-written file behind", sum(bool(e["unfinished"]) for e in found))
 
 
-# --- the script, with trainings that are none -----------------------------------------------------------------------
+# --- the script, with pretended trainings ---------------------------------------------------------------------------
 
 
 def pretend(folder: Path, line: str) -> list[object]:
@@ -96,7 +96,7 @@ def test_what_is_started_again_and_what_is_not(tmp_path: Path, line: str, status
 
 
 def test_processes_that_a_killed_training_leaves_are_ended_before_the_next(tmp_path: Path) -> None:
-    """As with torchrun, the processes run in a separate session."""
+    """Test with a process in a separate session, as torchrun starts its processes."""
     folder = tmp_path / "out"
     line = '((n > 0)) && { sleep 3; exit 0; }; setsid bash -c "sleep 2; touch $2/survived" & sleep 0.3; kill -KILL $$'
     done = until_done(*pretend(folder, line), TRIES=2)
@@ -123,9 +123,9 @@ def test_a_signal_ends_the_training_and_the_script(tmp_path: Path, signal_: sign
 
 
 def test_a_signal_between_two_tries_ends_the_next_one_at_once(tmp_path: Path) -> None:
-    """The signal arrives while the script runs another command.
+    """Test a signal that arrives while the script runs mkfifo, before the next training has started.
 
-    Then there is no process yet that could receive the signal.
+    At this moment, no training exists that could receive the signal.
     """
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "mkfifo"
@@ -138,7 +138,10 @@ def test_a_signal_between_two_tries_ends_the_next_one_at_once(tmp_path: Path) ->
 
 
 def test_no_pause_is_longer_than_ten_minutes(tmp_path: Path) -> None:
-    """The pause doubles each time. 2 ^ 63 seconds would exceed the integers of the shell."""
+    """Test that the pause doubles each time, up to ten minutes.
+
+    Without a limit, 2 ^ 63 seconds would exceed the integers of the shell.
+    """
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "sleep"
     command.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/pauses\n')
@@ -169,9 +172,9 @@ def test_what_is_no_command_is_one_sentence() -> None:
 def test_a_script_killed_with_no_chance_to_tidy_up_makes_no_second_training(
     data: Path, tmp_path: Path, arch: str, reliability: Reliability
 ) -> None:
-    """The training of the killed script continues.
+    """Test that the training of a killed script continues.
 
-    If the script or another training is started in the same folder, it ends with one sentence.
+    If the script or another training is started in the same folder, it must end with one error sentence.
     """
     folder = tmp_path / "out"
     command = command_line("fairseq-train", data, *WEAN, *TINY, *TASK, *ADAM, "--save-dir", folder, *SETTINGS)

@@ -39,9 +39,9 @@ def test_the_cells_are_python_and_name_what_there_is():
 
 
 def test_the_notebook_is_stored_with_its_outputs():
-    """Readers can see the outputs without running the notebook.
+    """Test that readers can see the outputs without running the notebook.
 
-    The outputs contain no path of the machine on which it was run.
+    The outputs must contain no path of the machine on which the notebook was run.
     """
     cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
     silent = [cell for cell in cells if not cell.outputs]

@@ -16,7 +16,7 @@ RECIPES = {
     "ew_sew": (["nts_w2v"], ["turk"]),
     "lcsts": (["enc_dec_lcsts", "rnnsearch_lcsts"], ["test"]),
 }
-# Recipe -> the system that is re-ranked, and the set from whose hypotheses it is chosen.
+# Recipe -> the system that is re-ranked, and the set whose outputs are chosen from its hypotheses.
 RERANKED = {"pwkp": ("nts", "test"), "ew_sew": ("nts_w2v", "turk")}
 
 
@@ -57,7 +57,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
     layout = write_layout(recipe, tmp_path / "data")
     systems, sets = RECIPES[recipe]
     layout["SYSTEMS"] = " ".join(systems)
-    if recipe == "simplification":  # a word that occurs twice
+    if recipe == "simplification":  # add a word that occurs only twice
         for side in ("src", "tgt"):
             path = tmp_path / "data" / f"train.{side}"
             path.write_text(path.read_text(encoding="utf-8") + "rarity found .\n", encoding="utf-8")
@@ -76,7 +76,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
         assert sorted(scored) == sorted(expected)
     if recipe in RERANKED:
         check_choice(run, *RERANKED[recipe])
-    if recipe == "simplification":  # enc_dec_a has a separate dictionary
+    if recipe == "simplification":  # the separate dictionary of enc_dec_a leaves out rare words
         assert "rarity" in words_of(run / "bin")
         assert "rarity" not in words_of(run / "bin-cutoff")
     before = {path: path.stat().st_mtime_ns for path in made_once(run)}
@@ -90,7 +90,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
 
 
 def made_once(run):
-    """Return the files that the recipe does not change when it is started again."""
+    """Return the files that a second start of the recipe must not change."""
     return [*run.rglob("checkpoint_best.pt"), *run.glob("*/*-5.log"), *run.glob("*/*-12.log")]
 
 
@@ -119,6 +119,6 @@ def test_recipe_files_are_all_covered():
     found = {
         path.stem
         for path in (ROOT / "examples" / "nts").glob("*.sh")
-        if path.read_text(encoding="utf-8").startswith("#!")  # the other file is a part of recipes
+        if path.read_text(encoding="utf-8").startswith("#!")  # files without a shebang line are parts of recipes
     }
     assert found == set(RECIPES)

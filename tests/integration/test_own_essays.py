@@ -1,6 +1,6 @@
 """Train, score and use a model on a table of topics and essays.
 
-English uses the recipe, and Chinese uses wean-train.
+The English test uses the recipe, and the Chinese test uses wean-train.
 """
 
 import itertools
@@ -55,7 +55,7 @@ def test_the_recipe_writes_english_essays(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert (tmp_path / "run" / "test.samples.txt").read_text(encoding="utf-8").count(SYSTEM) == 6
     check(tmp_path / "run", SYSTEM, "sea; sun", "sea sun")
-    # In greedy search, the two libraries have no rules that differ.
+    # In greedy search, both engines follow the same rules.
     greedy = ["--model", tmp_path / "run" / "model", "--beam", 1, "--cpu"]
     searched = [run("wean-generate", *greedy, "--engine", name, stdin="sea; sun\n").out for name in ENGINES]
     assert searched[0] == searched[1] != "\n"

@@ -106,7 +106,7 @@ def test_a_file_a_pipe_and_python_write_the_same(recipe: Path, tmp_path: Path):
 
 
 def test_fairseq_reads_the_folder_and_searches_the_same(recipe: Path):
-    """With --path model/, fairseq-generate writes the outputs that the recipe has scored, as tokens."""
+    """Test that fairseq-generate with --path model/ writes the tokens of the outputs that the recipe has scored."""
     model = recipe / "model"
     given = ("--user-dir", USER_DIR, "--task", "paraphrase", "--source-lang", "src", "--target-lang", "tgt", "--cpu")
     found = run(

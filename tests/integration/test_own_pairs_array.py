@@ -9,9 +9,9 @@ from tests.integration.test_own_pairs_walk import ROWS, succeed, write_table
 
 
 def test_seeds_of_a_slurm_array_share_one_split_and_are_scored_together(tmp_path: Path) -> None:
-    """The script runs with an empty environment in another folder.
+    """Test the script with an empty environment in another folder.
 
-    Names with quotes and spaces are passed on correctly.
+    The script must pass on names with quotes and spaces correctly.
     """
     folder, elsewhere = tmp_path / "it's $(touch x) a", tmp_path / "elsewhere"
     folder.mkdir()

@@ -79,9 +79,9 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_a_cut_training_is_reported_everywhere(walked: tuple[Path, str]) -> None:
-    """With --patience 4, one epoch cannot end a training early.
+    """Test one epoch with --patience 4, which cannot end the training early.
 
-    Therefore the terminal, the report and the model name the command that continues it.
+    Therefore the terminal, the report and the model must name the command that continues the training.
     """
     folder, printed = walked
     run = folder / "run"
@@ -94,7 +94,7 @@ def test_a_cut_training_is_reported_everywhere(walked: tuple[Path, str]) -> None
 
 
 def test_scores_and_samples_are_those_of_the_raw_text(walked: tuple[Path, str]) -> None:
-    """A copy of a raw source is scored with the same spelling as in the table, including curly quotation marks."""
+    """Test that a copy of a raw source is scored with the spelling of the table, including curly quotation marks."""
     run = walked[0] / "run"
     targets = (run / "plain-test" / "test.tgt").read_text(encoding="utf-8").splitlines()
     sources = (run / "plain-test" / "test.src").read_text(encoding="utf-8").splitlines()
@@ -150,9 +150,9 @@ def test_training_on_leaves_a_new_model_scores_and_report(walked: tuple[Path, st
 
 
 def test_the_systems_of_arch_read_a_bert_and_the_baseline_none(walked: tuple[Path, str]) -> None:
-    """TRAIN_FLAGS="--bert DIR" is applied to training and decoding of ARCH.
+    """Test that TRAIN_FLAGS="--bert DIR" is applied to training and decoding of ARCH.
 
-    The baseline, which does not read a BERT, is unchanged.
+    The baseline, which does not read a BERT, must stay unchanged.
     """
     pytest.importorskip("transformers")
     folder, run = walked[0], walked[0] / "run"

@@ -37,7 +37,7 @@ def sections(document: str) -> list[str]:
 
 
 def test_every_published_number_is_there(document: str) -> None:
-    """Each data set has a section with the numbers of each of its systems, line by line."""
+    """Test that each data set has a section with the numbers of each of its systems, line by line."""
     parts = iter(sections(document))
     for table in PUBLISHED_TABLES.values():
         for rows in table.rows.values():
@@ -53,7 +53,10 @@ def test_every_published_number_is_there(document: str) -> None:
 
 
 def test_every_line_says_where_it_comes_from(document: str) -> None:
-    """The last column and the legend have the same marks. The commands for missing numbers call existing scripts."""
+    """Test that the last column and the legend have the same marks.
+
+    The commands for missing numbers must call existing scripts.
+    """
     for part in sections(document):
         used = {
             mark
@@ -70,7 +73,7 @@ def test_every_line_says_where_it_comes_from(document: str) -> None:
 
 
 def test_kept_results_are_shown(document: str) -> None:
-    """The table shows the scores of two result files with two decimals."""
+    """Test that the table shows the scores of two result files with two decimals."""
     for name, system, key in (
         ("wean_simplification_pwkp_gpu", "wean_lstm", "paper:wean-pwkp/BLEU"),
         ("copynet_dialogue_ds2", "copynet", "paper:copynet-dialogue/exact@10"),

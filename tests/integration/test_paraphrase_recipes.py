@@ -1,4 +1,4 @@
-"""Test the recipes of the C-DNPG table: one sentence if data is missing, and (slow) a small run of each recipe."""
+"""Test the recipes of the C-DNPG table: one error sentence without data, and (slow) a small run of each recipe."""
 
 import json
 
@@ -89,7 +89,7 @@ def test_recipe_files_are_all_covered():
         f"{family}/{path.stem}"
         for family in families
         for path in (ROOT / "examples" / family).glob("*.sh")
-        if path.read_text(encoding="utf-8").startswith("#!")  # other files are parts of recipes
+        if path.read_text(encoding="utf-8").startswith("#!")  # files without a shebang line are parts of recipes
     }
     assert found == {*of_families, TABLE}
 
@@ -115,8 +115,8 @@ def test_the_table_refuses_what_it_cannot_run_before_it_begins(variables, messag
 def test_the_table_has_a_row_a_system_and_a_second_run_skips_what_is_done(tmp_path):
     layout = write_layout("quora", tmp_path / "data")
     variables = {"SMOKE": 1, "SETS": "quora", "SEEDS": "1 2", "SYSTEMS": "cdnpg_s", "QUORA": layout["DATA"]}
-    # There are a text, binary data, a training and a decoding for each of two seeds. The first run itself writes the
-    # text and the data of seed 1.
+    # Each of the two seeds has four steps: text, binary data, training and decoding. For seed 1, the first run writes
+    # the text and the data itself, so it prints this message twice less.
     for done_before in (2 * 4 - 2, 2 * 4):
         done = run_recipe(TABLE, tmp_path / "run", **variables)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,6 @@
 """Train DRESS and DRESS-LS with the real commands.
 
-An auto-encoder and a language model come first, then cross entropy and rewards.
+First an auto-encoder and a language model are trained, then a model with cross entropy, and finally with rewards.
 """
 
 import shutil
@@ -19,7 +19,10 @@ SOURCE_ONLY = ["--source-lang", "src", "--only-source"]
 
 @pytest.fixture(scope="module")
 def parts(text, data, tmp_path_factory):
-    """Return checkpoints of an auto-encoder, a language model and an EncDecA. All use the dictionary of ``data``."""
+    """Return checkpoints of an auto-encoder, a language model and an EncDecA.
+
+    All of them use the dictionary of ``data``.
+    """
     folder = tmp_path_factory.mktemp("parts")
     sentences = {
         split: (text / f"{split}.src").read_text(encoding="utf-8").split("\n")[:-1] for split in ("train", "valid")
@@ -63,7 +66,10 @@ def arguments(parts, save_dir, **others):
 
 @pytest.mark.parametrize("width", [0, 8])
 def test_training_by_rewards(parts, data, tmp_path, width):
-    """Two updates change the model. Rewards are logged and select the best checkpoint, and the model decodes."""
+    """Test that two updates by rewards change the model.
+
+    Rewards must be logged and select the best checkpoint, and the model must decode.
+    """
     folder = tmp_path / "dress"
     chosen = ["--best-checkpoint-metric", "reward", "--maximize-best-checkpoint-metric", "--max-update", 2]
     result = run("fairseq-train", data, *arguments(parts, folder, **{"baseline-width": width}), *chosen)
@@ -107,7 +113,10 @@ LEXICAL = ["--arch", "dress_ls", "--lexical-dim", 4, "--criterion", "model_loss"
 
 
 def test_a_lexical_model_is_trained_beside_a_base(parts, data, tmp_path):
-    """The base model does not change. It is part of the checkpoint, so the checkpoint alone suffices for decoding."""
+    """Test that the base model does not change.
+
+    The base model is part of the checkpoint, so decoding needs no other file than this checkpoint.
+    """
     base = tmp_path / "base.pt"
     shutil.copy(parts["start"], base)
     model = [*PLUGIN, *TASK, *SMALL, *LEXICAL, "--base-checkpoint", base]
@@ -139,7 +148,7 @@ def test_a_base_that_does_not_fit_is_one_sentence(parts, data, tmp_path, options
     paths = {**parts, "nowhere": tmp_path / "nowhere.pt"}
     given = {"--base-checkpoint": paths[options.pop("--base-checkpoint", "start")], **options}
     folder = data
-    if given.pop("data", None):  # one word of the dictionary differs
+    if given.pop("data", None):  # one word of the dictionary differs in this case
         folder = tmp_path / "data"
         shutil.copytree(data, folder)
         for side in ("src", "tgt"):

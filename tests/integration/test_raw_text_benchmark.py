@@ -11,7 +11,7 @@ from tests.integration.commands import ROOT, run
 @pytest.mark.slow
 def test_the_pipe_writes_what_wean_generate_writes(tmp_path: Path):
     result = run("python", ROOT / "benchmarks" / "raw_text.py", "--quick", "--output", tmp_path / "out")
-    # therefore the exit status is 0, too
+    # No line differs, so the exit status is 0, too.
     assert "30 sentences; 0 lines were written differently by the last two." in result.out
     rows = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["rows"]
     assert [len(row["all_cpu_ms"]) for row in rows.values()] == [1, 1, 1]

@@ -1,6 +1,6 @@
 """Test how recipes train: in parallel, with several seeds, and with settings that are chosen on validation.
 
-Instead of fairseq-train, they call a script that immediately writes a log and a checkpoint.
+A script replaces fairseq-train and immediately writes a log and a checkpoint.
 """
 
 import json
@@ -71,7 +71,7 @@ print("S-0\\ta")
 def run(tmp_path):
     """Return a function that runs the recipe with variables.
 
-    The lines of the file ``begun`` are the trainings that were started.
+    Each line of the file ``begun`` names a training that was started.
     """
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -134,7 +134,7 @@ def test_each_seed_has_a_run_and_scores_of_its_own(run, tmp_path):
 
 @pytest.mark.parametrize("references", ["aa", "ab"], ids=["one test set", "one of each seed"])
 def test_the_seeds_are_scored_together(tmp_path, references):
-    """One word is correct in one of two runs, so the result is 50 ± 71 % (standard deviation with n - 1)."""
+    """Test a word that is correct in one of two runs, which gives 50 ± 71 % (standard deviation with n - 1)."""
     for seed, output, reference in ((4, "a", references[0]), (7, "b", references[1])):
         folder = tmp_path / f"seed{seed}/set"
         for name, text in (("first/test.txt", output), ("text-test/test.src", "s"), ("text-test/test.tgt", reference)):
@@ -192,9 +192,9 @@ def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
 
 @pytest.mark.parametrize("hostile", ["a[$(touch {0})]\n", "\x1b]0;$(touch {0})\x07"])
 def test_no_file_of_a_run_directory_is_evaluated(run, tmp_path, hostile):
-    """State files may contain commands.
+    """Test state files that contain commands.
 
-    They are not run: training and decoding are repeated, and changed options are refused.
+    The recipe must not run these commands: it repeats training and decoding, and refuses changed options.
     """
     for name in ("bin/dict.src.txt", "bin/dict.tgt.txt", "text-test/test.src", "text-test/test.tgt"):
         (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -209,7 +209,7 @@ def test_no_file_of_a_run_directory_is_evaluated(run, tmp_path, hostile):
     assert len(begun(tmp_path)) == 2
     (tmp_path / "run/first/command").write_text(hostile.format(touched), encoding="utf-8")
     done = run(**given)
-    # the file contains none of the names of the options
+    # The file contains no option names.
     assert "first/command is not a file of settings" in done.stderr
     assert "\x1b" not in done.stderr
     assert not touched.exists()
@@ -226,7 +226,7 @@ def test_batches_of_so_many_tokens(run, tmp_path):
 
 
 def test_a_test_set_is_decoded_anew_by_another_search(run, tmp_path):
-    """The search of the first decoded set is stored with the checkpoint.
+    """Test that the search of the first decoded set is stored with the checkpoint.
 
     A search for re-ranking hypotheses is not stored.
     """
@@ -272,7 +272,7 @@ def test_the_best_rate_on_validation_is_kept_with_all_that_were_tried(run, tmp_p
 def test_one_training_and_several_tries_do_not_share_a_folder(run, tmp_path, first, second, reason):
     """Check that a path that is already used for something else is refused.
 
-    Otherwise, the link to the best try could replace a trained model, or a training append to the log of the try.
+    Otherwise, the link to the best try could replace a trained model, or a training could append to the log of a try.
     """
     assert run(SYSTEMS="first", **first).returncode == 0
     folder = tmp_path / "run/first"
@@ -285,7 +285,7 @@ def test_one_training_and_several_tries_do_not_share_a_folder(run, tmp_path, fir
 
 
 def test_all_tries_of_a_system_have_the_same_other_options(run, tmp_path):
-    """Otherwise, an earlier try with another size could be chosen."""
+    """Test that a try with other options is refused, because an earlier try with another size could be chosen."""
     assert run(SYSTEMS="first", RATES="0.002").returncode == 0
     done = run(SYSTEMS="first", RATES="0.004", TRAIN_FLAGS="--hidden-size 8")
     assert done.returncode == 1
@@ -295,7 +295,10 @@ def test_all_tries_of_a_system_have_the_same_other_options(run, tmp_path):
 
 
 def test_only_the_best_rate_is_trained_to_the_end(run, tmp_path):
-    """Each rate is first trained for TRY_EPOCHS. The script that replaces fairseq-train records each start."""
+    """Test that each rate is first trained for TRY_EPOCHS, and only the best rate to the end.
+
+    The script that replaces fairseq-train records each start.
+    """
     assert run(SYSTEMS="first", RATES="0.001 0.002", TRY_EPOCHS=1, EPOCHS=4).returncode == 0
     found = trainings(tmp_path / "run")["first"]
     assert {name: (one["end"], one["schedule"]) for name, one in found["tries"].items()} == {
@@ -321,7 +324,10 @@ def test_a_training_that_patience_did_not_end_is_called_cut(run, tmp_path):
 
 
 def test_test_pairs_with_a_sentence_of_the_training_text_are_told_from_the_others(tmp_path):
-    """It does not matter on which side of a pair the sentence is. The expected groups are listed by hand."""
+    """Test that the side of the pair that contains the sentence does not matter.
+
+    The expected groups are listed by hand.
+    """
     sides = {"text/train": ("a b\nc d\n", "e f\ng h\n"), "text-test/test": ("x\ng h\ny\na\n", "a b\nq\nw w\nb\n")}
     for name, texts in sides.items():
         (tmp_path / name).parent.mkdir()
@@ -334,7 +340,10 @@ def test_test_pairs_with_a_sentence_of_the_training_text_are_told_from_the_other
 
 
 def test_a_data_set_is_binarised_anew_after_a_system_that_has_data_of_its_own(tmp_path):
-    """``fset`` reads text with retrieved pairs. The next data set of the table must be created from its own text."""
+    """Test a data set after ``fset``, which reads text with retrieved pairs.
+
+    The next data set of the table must be created from its own text.
+    """
     recipes = f'source "{ROOT}/examples/lib/recipe.sh"; source "{ROOT}/examples/granularity_transformer/systems.sh"'
     others = "remember prepare test_of_text train generate without_pieces samples score known_sentences say python"
     stubs = f'for name in {others} decay_linearly; do eval "$name() {{ :; }}"; done; schedule=()'

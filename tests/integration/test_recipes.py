@@ -69,7 +69,7 @@ def test_an_unknown_system_is_one_sentence(tmp_path):
 def test_another_data_set_in_the_same_run_is_refused(tmp_path):
     layout = write_layout("quora", tmp_path / "data")
     (tmp_path / "run" / "text").mkdir(parents=True)
-    (tmp_path / "run" / "text" / "manifest.json").touch()  # something was created with the settings
+    (tmp_path / "run" / "text" / "manifest.json").touch()  # the run has already created a file with its settings
     (tmp_path / "run" / "settings").write_text("SEED=1\nDATA=/elsewhere\nWIDTH=256\n", encoding="utf-8")
     done = run_recipe("quora", tmp_path / "run", **layout)
     assert done.returncode != 0
@@ -117,9 +117,9 @@ def test_progress_reports_what_it_cannot_use_in_one_sentence(tmp_path, arguments
 
 
 def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys):
-    """Ten updates took 70 s, and ten of 2 x 25 updates are left.
+    """Test the estimate after ten updates in 70 s, when ten of 2 x 25 updates are left.
 
-    Therefore 70 s remain. Work before this start does not count.
+    Therefore 70 s remain. Updates before the start of the program do not count.
     """
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
@@ -132,7 +132,7 @@ def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys
 
 
 def test_progress_estimates_no_time_before_it_knows_the_speed(monkeypatch, capsys):
-    """The first update follows after 61 seconds of loading.
+    """Test a first update that follows after 61 seconds of loading.
 
     5 further updates took 5 seconds, so the last 14 updates will take 14 seconds.
     """
@@ -208,7 +208,7 @@ def write_pairs(folder, split, pairs, ends=("src", "tgt")):
 
 
 def sentences(number, seed):
-    """Return pairs of a tiny language. In its targets, words are left out."""
+    """Return pairs of a tiny language. Each target omits the first word of its source."""
     rng = random.Random(seed)
     words = "the a red old big dog cat house saw left found in on near town".split()
     lines = [[rng.choice(words) for _ in range(rng.randint(4, 9))] for _ in range(number)]
@@ -216,7 +216,7 @@ def sentences(number, seed):
 
 
 def write_layout(recipe, folder):
-    """Write the data for a recipe. Return the variables that name it."""
+    """Write the data for a recipe. Return the variables that pass the data to the recipe."""
     train, valid, test = sentences(120, 1), sentences(12, 2), sentences(12, 3)
     if recipe == "lcsts":
         documents = [(4, source.replace(" ", ""), target.replace(" ", "")) for source, target in test]
@@ -268,7 +268,7 @@ def test_recipe_files_are_all_covered():
 def test_a_training_ends_with_its_killed_starter(tmp_path):
     """Check that a training stops if its command is killed.
 
-    In earlier versions it continued alone, and the repeated command found the folder locked.
+    In earlier versions, the training continued alone, and the repeated command found the folder locked.
     """
     script = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     output = tmp_path / "out"

@@ -61,7 +61,7 @@ def test_a_report_of_a_real_run(recipe: Path, tmp_path: Path):
 
 
 def test_the_script_reports_the_runs_that_it_is_given(recipe: Path, tmp_path: Path):
-    """The script reports on the given runs, and trains no model."""
+    """Test that the script reports on the given runs and trains no model."""
     output = tmp_path / "page"
     done = run_recipe("quora_report", tmp_path, FAMILIES="", RUNS=recipe, OUTPUT=output)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Re-rank two searches of a real system on the validation set. The chosen search is applied to the test set."""
+"""Re-rank two searches of a real system on the validation set. Apply the chosen search to the test set."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def search(data: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_the_choice_on_the_validation_set_is_taken_on_the_test_set(logs: Path, text: Path, tmp_path: Path) -> None:
-    """The expected scores are those that wean-evaluate gives for each of the four candidates as a plain file."""
+    """Compare with the scores that wean-evaluate gives to the four candidates as plain files."""
     references = ("--ref", text / "valid.tgt", "--src", text / "valid.src")
     files = [f"{beam}={logs / f'valid.{beam}'}" for beam in BEAMS]
     test = [f"{beam}={logs / f'test.{beam}'}" for beam in BEAMS]

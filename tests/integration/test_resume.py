@@ -21,7 +21,7 @@ BLEU += ["--maximize-best-checkpoint-metric"]
 EVERY_30 = ["--save-interval-updates", 30, "--keep-interval-updates", 1]
 
 
-# A training that is killed runs at most about 15 more updates, so it resumes from the previous checkpoint.
+# The kill is at most about 15 updates late, so the training resumes from the checkpoint before the given update.
 KILLED = {
     "epoch_boundary": (70, [], (2, 63)),  # the checkpoint at the end of epoch 1
     "inside_epoch": (100, EVERY_30, (2, 90)),
@@ -77,9 +77,9 @@ def test_ctrl_c_loses_no_update(data: Path, tmp_path: Path, uninterrupted: Path)
 def left_alone(
     request: pytest.FixtureRequest, data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[int, Path]:
-    """Return a number of processes and the folder of a training.
+    """Return the number of processes and the folder of an uninterrupted training.
 
-    The training has that number of processes, no data workers and no interruption.
+    The training has this number of processes, and no data workers.
     """
     folder = tmp_path_factory.mktemp("left_alone") / "checkpoints"
     observed_train(data, folder, *SETTINGS, "--num-workers", 0, processes=request.param)
@@ -107,7 +107,7 @@ def test_every_way_to_resume(
 
 
 def test_a_training_that_is_done_stays_as_it_is(data: Path, tmp_path: Path) -> None:
-    """fairseq would add an update, with --max-update as well as with --patience, whose count it does not store."""
+    """Test that a complete training gets no further update, as fairseq would add one (--max-update, --patience)."""
     rate = ["--lr", 1e-30, "--max-epoch", 9, "--no-epoch-checkpoints"]  # the model does not learn and never improves
     train(data, tmp_path, *rate, "--validate-interval-updates", 5, "--patience", 2)
     done = torch.load(tmp_path / LAST, weights_only=True)

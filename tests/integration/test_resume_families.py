@@ -1,6 +1,6 @@
-"""A training with dropout is stopped inside an epoch and resumed.
+"""Test that a training with dropout that is stopped inside an epoch and resumed ends like an uninterrupted one.
 
-It ends with the same result, for every family of models.
+The test covers every family of models.
 
 Every training is a real fairseq-train, but one process runs several trainings in turn, because most of the time of a
 command is spent on starting it. A training is always resumed in another process, so that no state of the earlier
@@ -35,7 +35,7 @@ for arguments in json.load(open(sys.argv[1])):
 
 
 def with_dropout(arguments: Sequence[object]) -> list[object]:
-    """Return the same options, in which every kind of dropout that is disabled is enabled."""
+    """Return the options with every kind of dropout set to 0.3."""
     before = (None, *arguments)
     return [0.3 if str(name).endswith("dropout") else value for name, value in zip(before, arguments, strict=False)]
 

@@ -89,7 +89,7 @@ def write_essays(data: Path, bert: Path | None, checkpoint: Path, *arguments: ob
 
 
 def test_a_stock_arch_trains_and_writes(plain: Path, tmp_path: Path):
-    """In the binary data, 9 lines of topics belong to 9 essays. No option of the task is needed."""
+    """Test a stock arch on binary data, with 9 lines of topics for 9 essays. The task needs no option."""
     preprocess(plain, tmp_path / "data")
     result = train(tmp_path / "data", tmp_path / "run", *FEW, model=STOCK)
     assert "topic words" not in result.out  # all words of train and valid are known
@@ -102,7 +102,7 @@ def test_a_stock_arch_trains_and_writes(plain: Path, tmp_path: Path):
 
 
 def test_bert_is_no_part_of_the_checkpoint(pc_san: tuple[Path, Result], bert: Path):
-    """The checkpoint contains the digest and the path of the BERT, but no tensor of the size of its weights."""
+    """Test that the checkpoint has the digest and the path of the BERT, but no tensor of the size of its weights."""
     from wean_fairseq.data.bert_features import FrozenBert
 
     state = torch.load(pc_san[0], weights_only=True)
@@ -112,11 +112,11 @@ def test_bert_is_no_part_of_the_checkpoint(pc_san: tuple[Path, Result], bert: Pa
 
 
 def test_bert_reads_each_split_once(essay_data: Path, bert: Path, pc_san: tuple[Path, Result], tmp_path: Path):
-    """A second training finds the stored features.
+    """Test that a second training finds the stored features.
 
-    Therefore it needs neither transformers nor the memory for a BERT.
+    Therefore the second training needs neither transformers nor the memory for a BERT.
     """
-    assert pc_san[1].out.count("BERT reads") == 2  # once for train and once for valid
+    assert pc_san[1].out.count("BERT reads") == 2  # one message for train and one for valid
     kept = [path for path in (essay_data / "bert-features").iterdir() if path.is_dir()]
     assert len(kept) >= 2
     again = train(essay_data, tmp_path, "--bert", bert, *FEW, model=PC_SAN)
@@ -127,7 +127,7 @@ def test_bert_reads_each_split_once(essay_data: Path, bert: Path, pc_san: tuple[
 def test_pc_san_writes_the_same_from_kept_and_fresh_features(
     essay_data: Path, plain: Path, bert: Path, pc_san: tuple[Path, Result]
 ):
-    """fairseq-generate reads the features of the test split. fairseq-interactive computes the features with BERT."""
+    """Compare fairseq-generate, which reads stored features, with fairseq-interactive, which runs BERT."""
     written = write_essays(essay_data, bert, pc_san[0], "--max-len-a", 0)
     topics = (plain / "test.src").read_text(encoding="utf-8").splitlines()
     assert len(written.hypotheses) == len(topics) == 9
@@ -140,7 +140,7 @@ def test_pc_san_writes_the_same_from_kept_and_fresh_features(
 
 
 def test_bert_reads_words_that_the_dictionary_has_not(essay_data: Path, bert: Path, pc_san: tuple[Path, Result]):
-    """Two unknown words lead to two scores, although both are ``<unk>`` for the dictionary."""
+    """Test that two unknown words lead to two scores, although both are ``<unk>`` for the dictionary."""
     typed = interactive(essay_data, pc_san[0], ["topic1 we", "topic1 likely"], "--bert", bert)
     same = interactive(essay_data, pc_san[0], ["topic1 likely", "topic1 likely"], "--bert", bert)
     assert len({score for _, score, _ in same.scored_hypotheses}) == 1

@@ -42,7 +42,7 @@ TORCHRUN = ["--standalone", "--nproc-per-node", 2, "--no-python"]
 
 @pytest.fixture(scope="module")
 def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
-    """Train with one process on the same batches, two per update. Return its parameters and losses."""
+    """Train with one process on the same batches, two per update. Return its last checkpoint and its losses."""
     folder = tmp_path_factory.mktemp("alone")
     result = run("fairseq-train", data, *SETTINGS, "--update-freq", 2, "--save-dir", folder)
     return folder / "checkpoint_last.pt", result.logged("loss")
@@ -68,7 +68,7 @@ def slurm(tmp_path: Path) -> list[dict[str, str]]:
 
 
 def start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Start a command whose output goes to such a small pipe that the command soon has to wait for its reader."""
+    """Start a command whose output goes to a small pipe, so that the command soon waits for its reader."""
     process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
@@ -78,7 +78,7 @@ def start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[byte
 def read_until_killed(speaker: subprocess.Popen[bytes], victim: int) -> tuple[Result, float]:
     """Kill the process ``victim`` when ``speaker`` prints its update.
 
-    Return the result, and the seconds until its end.
+    Return the result of ``speaker``, and the seconds from the kill to its end.
     """
     mark = f'"num_updates": "{KILLED_AT}"'.encode()
     said = b""
@@ -111,7 +111,7 @@ def test_tasks_of_slurm_end_when_one_dies_and_torchrun_goes_on(
     # if this program is killed, the training that it has started is also killed
     command = warm.programs() / "fairseq-train"
     line = [*map(str, [command, data, *SETTINGS, *TOGETHER, "--distributed-port", port, "--save-dir", folder])]
-    with (tmp_path / "second.log").open("wb") as log:  # a pipe would have no reader
+    with (tmp_path / "second.log").open("wb") as log:  # a file is used, because a pipe would have no reader
         second = subprocess.Popen(line, env=slurm[1], stdout=log, stderr=subprocess.STDOUT)
     try:
         killed, seconds = read_until_killed(start(line, slurm[0]), second.pid)
@@ -139,7 +139,7 @@ def test_torchrun_ends_when_a_process_dies(data: Path, tmp_path: Path) -> None:
     torchrun = start([*line, "--save-dir", str(tmp_path / "two")], ENVIRONMENT)
     try:
         head = b""
-        while b"begin training epoch" not in head:  # both processes have written their numbers
+        while b"begin training epoch" not in head:  # then both processes have written their process ids
             head += torchrun.stdout.readline()
             assert torchrun.poll() is None, head.decode()
         result, seconds = read_until_killed(torchrun, int((tmp_path / "1").read_text()))

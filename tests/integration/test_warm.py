@@ -39,7 +39,7 @@ def cli_main():
 
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Create a program of ``warm`` that acts as its argument says. Its folder has a long name with a space."""
+    """Create a program of ``warm`` whose argument selects what it does. Its folder has a long name with a space."""
     folder = tmp_path / f"a {'long ' * 40}"
     folder.mkdir()
     monkeypatch.setitem(warm.COMMANDS, "stub", "stub_of_a_command:cli_main")
@@ -60,7 +60,7 @@ def test_parallel_programs_each_have_their_own_status(stub: list[str]) -> None:
 
 
 def test_no_other_thread_takes_the_status_of_a_command(stub: list[str]) -> None:
-    """Python polls all children when it starts or lists children, and a status can be read only once."""
+    """Test with active_children(), because Python then polls all children, and a status can be read only once."""
     with subprocess.Popen([*stub, "wait"], env=environment(stub), stdout=subprocess.PIPE, text=True) as program:
         process = int(program.stdout.readline())
         children = [child.pid for child in multiprocessing.active_children()]
@@ -112,7 +112,7 @@ def test_an_interrupted_command_ends_as_by_its_signal(stub: list[str]) -> None:
 
 
 def test_a_command_sees_what_a_new_interpreter_sees(stub: list[str], tmp_path: Path) -> None:
-    """The server has the module path and the method of starting workers of a script in the environment's bin folder."""
+    """Compare the module path and the start method of workers with a script in the environment's bin folder."""
     given = environment(stub)
     code, out, _ = warm.run([*stub, "show"], "", tmp_path, given | {"ONLY_HERE": "yes"}, 60)
     script = "import multiprocessing, sys; print(multiprocessing.get_start_method(), *sys.path[1:], sep='\\n')"
@@ -131,7 +131,10 @@ def test_a_command_sees_what_a_new_interpreter_sees(stub: list[str], tmp_path: P
     ],
 )
 def test_a_command_finds_what_is_loaded_before(stub: list[str], arguments: list[str], expected: str) -> None:
-    """Python would print no message if it could not load the module. The plugin uses the streams of the command."""
+    """Test that a command has the preloaded modules, because Python prints no message if it cannot load them.
+
+    The plugin must use the streams of the command.
+    """
     for _ in range(2):
         assert warm.run([*stub, "loaded", *arguments], "", None, environment(stub), 60)[:2] == (0, expected)
 
@@ -151,6 +154,6 @@ def test_what_cannot_be_made_is_tried_once(tmp_path_factory: pytest.TempPathFact
 
 
 def test_shared_data_is_whole_from_the_start(data: Path, text_data: Path) -> None:
-    """Otherwise, a training would add checksums while another test runs."""
+    """Test that shared data has checksums, because a training would otherwise add them while another test runs."""
     assert (data / "checksums.sha256").exists()
     assert (text_data / "checksums.sha256").exists()

@@ -1,6 +1,6 @@
 """Test wean-train from the built wheel without the checkout.
 
-It goes from a table to a model, and is repeated, continued and interrupted.
+The command trains a model from a table, and is repeated, continued and interrupted.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(site: Path, folder: Path, *arguments: object) -> subprocess.Popen:
-    """Start wean-train from the wheel in a separate session, which gets signals as from a terminal."""
+    """Start wean-train from the wheel in a separate session, which receives signals as if from a terminal."""
     environment = {**ENVIRONMENT, "PYTHONPATH": str(site)}
     line = [sys.executable, "-P", "-c", START, *map(str, arguments)]
     return subprocess.Popen(
@@ -176,9 +176,9 @@ def test_the_written_settings_repeat_the_training(site: Path, trained: tuple[Pat
 
 
 def test_a_stopped_training_continues_to_the_same_model(site: Path, trained: tuple[Path, str, str]) -> None:
-    """The training is stopped by Ctrl-C after the first update, and by SIGKILL after the second start.
+    """Test a training that is stopped by Ctrl-C after the first update, and by SIGKILL after the second start.
 
-    It must end with the same weights.
+    The training must end with the same weights.
     """
     folder = trained[0]
     arguments = ("--config", "model/run.toml", "--output", "stopped")
@@ -215,7 +215,7 @@ def test_more_epochs_replace_the_model(site: Path, trained: tuple[Path, str, str
 
 
 def test_the_recipe_trains_the_same_model(trained: tuple[Path, str, str]) -> None:
-    """With the same settings, examples/own_pairs.sh exports the same weights, dictionary and text settings."""
+    """Test that examples/own_pairs.sh exports the same weights, dictionary and text settings."""
     folder = trained[0]
     given = {"DATA": "pairs.csv", "RUN": str(folder / "recipe"), "COLUMNS": "long,short", "TEST": "6", "WIDTH": "8"}
     given |= {"RATE": "0.1", "EPOCHS": "2", "ARCH": "copynet", "BASELINE": "copynet", "GPUS": "0"}
@@ -252,7 +252,7 @@ NEW_ROWS = [(long.replace("car", "bike"), short.replace("car", "bike")) for long
 
 
 def test_a_training_continues_from_a_model(site: Path, trained: tuple[Path, str, str]) -> None:
-    """The text steps and the dictionary must stay the same, and so must the weights, because the rate is almost 0."""
+    """Test that the text steps, the dictionary and, with a learning rate of almost 0, the weights stay the same."""
     folder = trained[0]
     write_table(folder / "new.csv", NEW_ROWS)
     arguments = ("--columns", "long,short", "--test", 4, "--from", "model", "--device", "cpu", "--epochs", 1)
@@ -295,7 +295,10 @@ def test_settings_against_the_old_model_are_refused(
 def test_a_training_continues_from_a_model_with_a_bert(
     trained: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    """A learning rate of almost 0 keeps the scores. If the BERT has moved, its new directory is given."""
+    """Test that a learning rate of almost 0 keeps the scores.
+
+    If the BERT has moved, its new directory must be given to the command.
+    """
     pytest.importorskip("transformers")
     monkeypatch.chdir(tmp_path)
     make_bert(tmp_path)

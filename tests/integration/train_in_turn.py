@@ -1,4 +1,4 @@
-"""Run trainings one after the other for ``test_distributed.py``. This is a command of ``warm.py``.
+"""Run trainings one after the other for ``test_distributed.py``. ``warm.py`` runs this module as one of its commands.
 
 In ``train-in-turn FILE SHARE``, the file has the arguments of fairseq-train for each name. The share "one" is a single
 process, which gets all batches of an update as one batch.

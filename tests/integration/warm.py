@@ -67,13 +67,14 @@ _PLUGIN = str(_ROOT / "wean_fairseq")
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["preloaded"])
 _STREAMS = ("stdin", "stdout", "stderr")
-_STARTING = threading.Lock()  # only one process is started at a time, because the table of all children is changed
+_STARTING = threading.Lock()  # one process at a time, because a start changes the table of all children
 _SHORT = "/tmp"  # folder for sockets. An address has at most about 100 characters, and TMPDIR may be longer
-# A program in the folder ``programs``. The path of the program may contain any characters.
+# Text of a program in the folder ``programs``. The path of the program may contain any characters.
 _PROGRAM = """#!/bin/sh
 exec {python} -IS {client} "$0" "$@"
 """
-# It passes on its streams, arguments, folder and environment, then passes on signals, and exits like the command.
+# The client passes its streams, arguments, folder and environment to the server. Then it forwards signals, and exits
+# like the command.
 _CLIENT = """import json, os, signal, socket, struct, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
@@ -157,13 +158,13 @@ def _register_and_serve(listener: int, alive: int) -> None:
 
 @functools.cache
 def _serve() -> None:
-    """Start the process that is forked later. Its environment must not depend on the first command."""
+    """Start the process from which commands are forked. Its environment must not depend on the first command."""
     folder = str(Path(__file__).parents[1] / "preload")
     before = [ENVIRONMENT["PYTHONPATH"]] if "PYTHONPATH" in ENVIRONMENT else []
     environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([folder, *before])}
     with (
         mock.patch.dict(os.environ, environment, clear=True),
-        mock.patch.object(sys, "path", [folder, *sys.path]),  # passed on since Python 3.12.8
+        mock.patch.object(sys, "path", [folder, *sys.path]),  # Python passes sys.path to the server since 3.12.8
         mock.patch.object(tempfile, "tempdir", _SHORT),
     ):
         forkserver.ensure_running()
@@ -198,7 +199,7 @@ def run(
         prepare: function that the process calls first, to set limits or to observe. It must be picklable.
 
     Raises:
-        TimeoutError: if it takes longer than ``timeout`` seconds.
+        TimeoutError: if the command takes longer than ``timeout`` seconds.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -216,7 +217,10 @@ def run(
 
 @functools.cache
 def programs() -> Path:
-    """Return a folder of programs with the names of ``COMMANDS``, for scripts. It exists until this process ends."""
+    """Return a folder of programs with the names of ``COMMANDS``, for scripts.
+
+    The folder exists until this process ends.
+    """
     folder = Path(tempfile.mkdtemp(prefix="warm-", dir=_SHORT))
     atexit.register(shutil.rmtree, folder)
     address = str(folder / "socket")
@@ -272,13 +276,13 @@ def _execute(
     prepare: Callable[[], object],
 ) -> None:
     """Run the command in the new process."""
-    gc.freeze()  # the modules stay in memory, and each garbage collection of them would take a fifth of a second
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore this signal
+    gc.freeze()  # modules stay in memory, and collecting them would take 0.2 s each time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its background jobs ignore SIGINT
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    # The old stream objects remember whether their streams were seekable. The new ones stay open until the process
-    # ends.
+    # The old stream objects remember whether their streams were seekable. The new stream objects stay open until the
+    # process ends.
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
@@ -293,7 +297,7 @@ def _execute(
     # the plugin comes from --user-dir and not from the installed package
     if is_registered or function.startswith("tests."):
         sys.path.insert(0, str(_ROOT))
-    multiprocessing.set_start_method(None, force=True)  # this is the default of the platform, as in a new process
+    multiprocessing.set_start_method(None, force=True)  # None selects the default of the platform, as in a new process
     # Some commands set up logging before they import fairseq. Others keep the logging that fairseq has set up.
     root = logging.getLogger()
     of_fairseq = root.handlers[:]
@@ -308,7 +312,7 @@ def _execute(
             for handler in of_fairseq:
                 handler.setStream(sys.stderr)
         sys.exit(command())
-    except KeyboardInterrupt:  # handled as the interpreter does, here and in the next clause
+    except KeyboardInterrupt:  # handled as in the interpreter, here and in the next clause
         sys.excepthook(*sys.exc_info())
         sys.stdout.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)

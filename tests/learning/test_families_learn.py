@@ -2,9 +2,9 @@
 
 Sentences consist of one or two words, and each word has a synonym.
 
-For nearly every step, the right next word must be the most probable one, in the order of the source and including the
-end symbol. The words of a source are sorted, so that models that see them as a set can know their order. A symbol
-separates the synonyms, and ``ppg`` takes it for the end of a chunk.
+At nearly every step, including the step of the end symbol, the correct next word must be the most probable one. The
+words must be in the order of the source. The words of a source are sorted, so that models that see them as a set can
+know their order. A symbol separates the synonyms, and ``ppg`` takes it for the end of a chunk.
 """
 
 import itertools

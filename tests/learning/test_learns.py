@@ -27,7 +27,7 @@ UPDATES = 600
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return 4,000 training pairs of 3 to 8 words from a dictionary of 28 words.
 
-    The 200 test sentences do not occur among them.
+    The 200 test sentences do not occur in the training pairs.
     """
     folder = tmp_path_factory.mktemp("synonyms")
     seen = random_sentences(4000, seed=1)

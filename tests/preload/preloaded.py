@@ -1,8 +1,8 @@
 """Imports, and parsed lines of Hydra, that the parent processes of ``warm.py`` load once.
 
-Every training creates an optimiser, and for the first one PyTorch imports _dynamo and with it SymPy. rouge-score
-imports NLTK, which imports SciPy and scikit-learn. The folder also contains quick_hydra, but no other test module that
-a command could import.
+For the first optimiser of a training, PyTorch imports _dynamo, which imports SymPy. rouge-score imports NLTK, which
+imports SciPy and scikit-learn. The folder also contains quick_hydra, but no other test module that a command could
+import.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ from fairseq.utils import import_user_module
 
 
 def parse(*model: str) -> None:
-    """Parse the lines of a search and of a training."""
+    """Parse the command lines of a decoding and of a training."""
     training = ["data", *model, "--optimizer", "adam", "--lr-scheduler", "fixed"]
-    # each command prints its own warnings, which Python would otherwise treat as repeated
+    # Hide the warnings here, because each command prints its own, and Python would otherwise treat them as repeated.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for parser, line in ((options.get_generation_parser(), ["data"]), (options.get_training_parser(), training)):

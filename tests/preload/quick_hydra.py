@@ -1,6 +1,6 @@
 """Two shortcuts for Hydra, which takes half of the time of a small command of fairseq.
 
-They are active after the import.
+The shortcuts are active after the import of this module.
 
 Hydra parses the same three hundred ``name=value`` lines for every configuration. It also copies the store of all
 structured configurations, although it copies each entry again when it uses it. Only tests import this module.

@@ -33,7 +33,10 @@ def scope(z_i: float | Tensor, distance: int, length: int) -> Any:
 
 
 def mask(kind: str, z: list[Any], i: int, j: int, length: int) -> Any:
-    """Return M_ij for a sentence of ``length`` words. In the released code, there is no scope for up to 2 words."""
+    """Return M_ij for a sentence of ``length`` words.
+
+    As in the released code, sentences of up to 2 words have no scope.
+    """
     if kind == "resonance" or length <= 2:
         return resonance(z[i], z[j])
     near = scope(z[i], abs(i - j), length)

@@ -48,7 +48,7 @@ def memories(encoder: Any, topics: list[int], features: Tensor | None, options: 
 
 
 def sinusoid(position: int, dim: int) -> Tensor:
-    """Return PE (AIAYN, section 3.5). The first word has position 0."""
+    """Return the position embedding PE of "Attention Is All You Need", section 3.5. The first word has position 0."""
     values = []
     for unit in range(dim):
         angle = position / 10_000 ** (2 * (unit // 2) / dim)
@@ -59,7 +59,7 @@ def sinusoid(position: int, dim: int) -> Tensor:
 def context_mean(states: list[Tensor], place: int, *, inclusive: bool) -> Tensor:
     """Return the mean of the states before ``place`` or up to it (eqs. 8 and 9, without U).
 
-    It is zero if there are no such states.
+    The mean is zero if there are no such states.
     """
     past = states[: place + 1] if inclusive else states[:place]
     return sum(past, torch.zeros_like(states[0])) / max(1, len(past))
@@ -123,7 +123,7 @@ def forward(
     ):
         steps = [layer_step(layer, states, place, memory, options) for place in range(len(states))]
         states, weights = ([step[part] for step in steps] for part in (0, 1))
-    if len(weights[0]) > len(topics):  # the vectors come first, then BERT's states
+    if len(weights[0]) > len(topics):  # the memory has the vectors first, then BERT's states
         weights = [row[: len(topics)] + row[len(topics) :] for row in weights]
     rows = []
     for state in states:

@@ -83,7 +83,7 @@ def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
 def preference(reading: Reading, step: int, weights: tuple[float, float, float]) -> float:
     """Return the preference for a hypothesis.
 
-    It follows from the distances of the last ``step`` (from 0) to all previous steps.
+    The preference depends on the distances between step ``step``, counted from 0, and all previous steps.
     """
     if step == 0:
         return 0.0

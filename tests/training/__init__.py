@@ -1,12 +1,12 @@
 """Define the training settings of every family as data.
 
-There is one file per family, with the name of its file in ``wean_fairseq/models``.
+Each family has one file here, with the same name as its file in ``wean_fairseq/models``.
 
-``SETTINGS`` has the options of each arch that its paper or release states. ``tests/integration/test_archs.py`` compares
-them with the registered ones, and builds the archs for ``TASK`` with ``SLOTS`` slots for copied words. ``CASES`` lists
-the tensors that get dropout, the option that controls each dropout, and the initial distributions of the weights.
-``tests/unit/models/test_training_mode.py`` compares them with a model. Each file names the paper or release that
-defines an initialisation. If neither mentions an initialisation, PyTorch's defaults are used.
+``SETTINGS`` has the options that the paper or the release of each arch states. ``tests/integration/test_archs.py``
+compares them with the registered options, and builds the archs for ``TASK`` with ``SLOTS`` slots for copied words.
+``CASES`` lists the tensors that get dropout, the option that controls each dropout, and the initial distributions of
+the weights. ``tests/unit/models/test_training_mode.py`` compares them with a model. Each file names the paper or
+release that defines an initialisation. If neither mentions an initialisation, PyTorch's defaults are used.
 """
 
 import functools
@@ -28,11 +28,11 @@ BETWEEN_LAYERS = "between layers of a fused RNN"
 
 
 class Dropped(NamedTuple):
-    """Name tensors to which dropout is applied.
+    """Description of tensors to which dropout is applied.
 
     Attributes:
         side: ``ENCODER`` or ``DECODER``.
-        of: the operation that produced them: a PyTorch function, ``recurrent`` for the output of any cell,
+        of: the operation that produced the tensors: a PyTorch function, ``recurrent`` for the output of any cell,
             ``BETWEEN_LAYERS``, ``SELF_ATTENTION`` or ``CROSS_ATTENTION``.
         width: units of each vector. For attention, it is the number of heads.
         a_word: number of vectors per word of the side. Parallel and stepwise computation have the same number.

@@ -31,8 +31,8 @@ STARTS = {
 CASES = [
     Case("copynet", SIZES, [*WORDS, Dropped(DECODER, "add", 10)], STARTS),
     Case("enc_dec", SIZES, [*WORDS, Dropped(DECODER, "add", 10)], STARTS),
-    # The full readout consists of the state, the word, the selective read and the context, and of the positions next to
-    # the last two.
+    # The full readout consists of the state, the word, the selective read, the context, and the positions next to the
+    # selective read and the context.
     Case(
         "copynet_full",
         SIZES | {"location_width": 4},

@@ -26,7 +26,7 @@ PARTS = [
     Dropped(ENCODER, "linear", 6, 5),  # 2 + 2 x 1/3 + 3 x 2/3
     Dropped(ENCODER, "linear", 9, 1),  # the edit vector
     Dropped(DECODER, "layer_norm", 6),
-    # and the attention to the edits, which have the same number
+    # The attention to the edits is included, because it has the same number of heads.
     Dropped(DECODER, SELF_ATTENTION, 3, 4, "attention_dropout"),
     Dropped(DECODER, CROSS_ATTENTION, 3, 2, "attention_dropout"),
     Dropped(DECODER, "linear", 15, 8),

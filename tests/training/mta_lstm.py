@@ -1,11 +1,11 @@
 """Settings of MTA-LSTM (Feng et al.).
 
-It starts uniform in +-0.04, with dropout on inputs and layer outputs as in the authors' code.
+Its parameters start uniform in +-0.04, and dropout applies to inputs and layer outputs as in the authors' code.
 """
 
 from . import BETWEEN_LAYERS, DECODER, Case, Dropped, uniform
 
-# The sizes are from section 4.2. We chose the small sizes.
+# The sizes are from section 4.2. We chose the sizes of the small arch.
 LSTM = {"embed_dim": 300, "hidden_size": 800, "num_layers": 2, "dropout": 0.5, "init_range": 0.04}
 TOPICS = LSTM | {"coverage_loss_weight": 0.1, "topic_slots": 5}
 SETTINGS = {

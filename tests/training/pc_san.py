@@ -1,13 +1,14 @@
 """Settings of PC-SAN.
 
-Dropout is 0.1 everywhere, as in Vaswani et al., words start from N(0, 1 / D), and maps from Glorot's start.
+Dropout is 0.1 everywhere, as in Vaswani et al. Words start from N(0, 1 / D), and linear maps from Glorot's
+distribution.
 """
 
 from tests.unit.models.test_pc_san import build_with_features, features
 
 from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, constant, glorot, normal, pytorch
 
-# The settings come from Lin et al., 2020. We chose the small sizes.
+# The settings come from Lin et al., 2020. We chose the sizes of the small arch.
 RATES = {"dropout": 0.1, "attention_dropout": 0.1, "max_positions": 512}
 SETTINGS = {
     "pc_san": {"embed_dim": 768, "ffn_dim": 3072, "decoder_layers": 6, "attention_heads": 8, **RATES},

@@ -33,7 +33,7 @@ CASES = [
             r".*(embed_tokens|_bridge|out_proj)\..*": SMALL,
             r".*(lstm|cell)\.bias_ih.*": lambda module, parameter: (
                 None
-            ),  # test_pointer_generator.py checks that forget gates have 1
+            ),  # test_pointer_generator.py checks that the bias of forget gates is 1
             r".*bias.*": constant(0.0),
             ".*": glorot,
         },

@@ -1,4 +1,7 @@
-"""Residual LSTM (Prakash et al.) has dropout after every layer (section 4.2). It starts as in Sutskever et al."""
+"""Residual LSTM (Prakash et al.) has dropout after every layer (section 4.2).
+
+Its weights start as in Sutskever et al.
+"""
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, uniform
 

@@ -1,4 +1,4 @@
-"""Settings of RNN-distract (Chen et al.), which starts with contents that are not distracted.
+"""Settings of RNN-distract (Chen et al.), whose content distraction has no effect at the start.
 
 We chose where dropout is applied.
 """

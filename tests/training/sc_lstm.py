@@ -1,9 +1,9 @@
-"""Settings of SC-LSTM, which are those of MTA-LSTM. Its authors compared the two."""
+"""Settings of SC-LSTM, which are the same as the settings of MTA-LSTM. The authors of MTA-LSTM compared the two."""
 
 from . import DECODER, Case, Dropped, uniform
 from .mta_lstm import LSTM
 
-# The sizes are from section 4.2 of MTA-LSTM's paper. We chose the small sizes.
+# The sizes are from section 4.2 of MTA-LSTM's paper. We chose the sizes of the small arch.
 SETTINGS = {
     "sc_lstm": {"control_loss_weight": 0.0, **LSTM},
     "sc_lstm_small": {**LSTM, "embed_dim": 128, "hidden_size": 256},
@@ -13,7 +13,7 @@ SIZES = {"embed_dim": 6, "hidden_size": 10, "num_layers": 3}
 DROPPED = [Dropped(DECODER, "embedding", 6), Dropped(DECODER, "recurrent", 10, 3)]
 CASES = [
     Case("sc_lstm", SIZES, DROPPED, {".*": uniform(0.04)}),
-    # The vectors start like columns of linear maps, from words of 6 units, and from and to layers of 10 units.
+    # The vectors start like columns of linear maps, with bounds from the 6 units of a word or the 10 units of a layer.
     Case(
         "sc_lstm",
         SIZES | {"init_range": 0.0},

@@ -1,4 +1,4 @@
-"""Settings of SRB (Ma et al.). The authors' code keeps every unit. We chose where dropout is applied.
+"""Settings of SRB (Ma et al.). The authors' code applies no dropout. We chose where dropout is applied.
 
 Weights start as in PyTorch.
 """

@@ -1,4 +1,4 @@
-"""Test the parts of the benchmarks at toy size: they build, train and report. No test measures time."""
+"""Test that the parts of the benchmarks build, train and report at toy size. No test measures time."""
 
 import importlib
 import json
@@ -19,7 +19,7 @@ SCRIPTS += ("transformer_families", "decoding", "scaling", "update_bytes", "data
 
 @pytest.fixture(scope="module", autouse=True)
 def scripts():
-    """Put the folder of the scripts on the module path, as when a script runs."""
+    """Put the folder of the benchmarks on the module path, as Python does when it runs a script."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
         for name in SCRIPTS:
@@ -46,7 +46,7 @@ def training_step():
 
 @pytest.fixture
 def threads():
-    """Restore the number of threads after the test."""
+    """Yield the number of threads, and restore it after the test."""
     before = torch.get_num_threads()
     yield before
     torch.set_num_threads(before)
@@ -131,7 +131,7 @@ def test_batches_have_exactly_the_size(workload):
     assert batch["net_input"]["src_tokens"].shape == (size.batch_size, size.source_length)
     assert batch["target"].shape == (size.batch_size, size.target_length)
     assert batch["ntokens"] == size.batch_size * size.target_length
-    assert batch["target"][:, -1].unique().tolist() == [2]  # the end symbol of fairseq's dictionaries
+    assert batch["target"][:, -1].unique().tolist() == [2]  # in fairseq's dictionaries, the end symbol has id 2
     assert 4 <= batch["net_input"]["src_tokens"][:, :-1].min() <= batch["target"].max() < size.vocabulary
 
 
@@ -162,11 +162,11 @@ def test_models_differ_where_they_should(workload, training_step, tmp_path):
     }
     table = size.vocabulary * size.dim
     peer, shared = counts["fairseq lstm"], counts["fairseq lstm --share-all-embeddings"]
-    linear = table + size.vocabulary  # a separate output layer with bias
+    linear = table + size.vocabulary  # for a separate output layer with a bias
     assert peer - shared == table + linear
     assert (
         counts["seq2seq_lstm --optimizer fused_adam"] - counts["wean_lstm"] == linear - size.dim**2
-    )  # W of eq. 5 in its place
+    )  # the matrix W in eq. 5
 
 
 def test_output_products_are_those_of_a_linear_layer(workload):
@@ -179,7 +179,10 @@ def test_output_products_are_those_of_a_linear_layer(workload):
 
 
 def test_products_alone_repeat_the_matrix_products_of_a_step(workload):
-    """A linear map has three: scores and both gradients. Its bias and ReLU have none."""
+    """A linear map needs three matrix products: for the scores and for both gradients.
+
+    Its bias and the ReLU need none.
+    """
     layer, inputs = torch.nn.Linear(3, 7), torch.ones(5, 3, requires_grad=True)
     products = workload.ProductsAlone(lambda index: layer(inputs).relu().sum().backward())
     shapes = [tuple(call().shape) for call in products.calls]
@@ -195,11 +198,14 @@ def test_products_alone_include_those_with_packed_weights(workload):
         return torch.ops.mkldnn._linear_pointwise(torch.ones(2, 3), packed, None, "none", [], "")
 
     (product,) = workload.ProductsAlone(step).calls
-    torch.testing.assert_close(product(), torch.full((2, 4), 3.0))  # sums of three ones
+    torch.testing.assert_close(product(), torch.full((2, 4), 3.0))  # each number is a sum of three products of ones
 
 
 def test_roofline_is_the_share_of_the_faster_products(training_step):
-    """The faster library's products take 60 of 80 ms. The layer takes 80 of 200 ms, and the network 100."""
+    """With the faster library, the products take 60 of the layer's 80 ms.
+
+    The network takes 100 of the step's 200 ms, and the layer 80 ms.
+    """
     summary = {
         training_step.FLOOR: {"cpu_ms": 120.0, "gflop_per_s": 50.0},
         training_step.FLOOR_ONEDNN: {"cpu_ms": 60.0, "gflop_per_s": 100.0},
@@ -227,8 +233,8 @@ def test_command_writes_both_files(training_step, monkeypatch, tmp_path, threads
     assert list(data["memory"]) == [*names, concat]
     assert list(data["memory_of_larger_batch"]) == larger
     assert [words[-1] for words in children[::3]] == [*names, concat, *larger, *larger, *larger]
-    assert children[::3] == children[1::3] == children[2::3]  # three processes each
-    more, half = ["--batch-size", "32"], ["--vocabulary", "150"]  # 8 x 4 sentences, 300 / 2 words
+    assert children[::3] == children[1::3] == children[2::3]  # three processes run with the same options
+    more, half = ["--batch-size", "32"], ["--vocabulary", "150"]  # 8 x 4 sentences, and half of 300 words
     assert [words[6:-2] for words in children[::3][-6:]] == [more, more, half, half, half + more, half + more]
     nothing = {"batch_mib": 2.0, "larger_batch_mib": 2.0, "growth_mib": 0.0}
     assert data["memory_growth"] == {name: {"150": nothing, "300": nothing} for name in larger}
@@ -243,7 +249,10 @@ def test_command_writes_both_files(training_step, monkeypatch, tmp_path, threads
 
 
 def test_tables_are_written_as_they_are_measured(training_step, monkeypatch, tmp_path):
-    """The default measures each variant's memory last, in one process each. A stop keeps the tables before it."""
+    """By default, the memory of each variant is measured last, in a separate process.
+
+    If the command is stopped, earlier tables are kept.
+    """
     children = []
 
     def stop_at_the_second(script, words):
@@ -265,15 +274,15 @@ def test_tables_are_written_as_they_are_measured(training_step, monkeypatch, tmp
 def test_memory_of_one_variant(training_step, threads, capsys):
     training_step.main(["--quick", "--memory-of", "wean_lstm"])
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    # This process is not a fresh one, and Linux counts pages with a lag: only the order of magnitude is certain.
+    # This process is not fresh, and Linux counts pages with a delay, so only the order of magnitude is certain.
     assert answer["peak_mib"] > 0.9 * answer["idle_mib"] > 0
     assert answer["above_idle_mib"] == pytest.approx(
         answer["peak_mib"] - answer["idle_mib"], abs=0.16
-    )  # each is rounded
+    )  # both numbers are rounded
 
 
 def test_idle_is_the_same_for_all_variants(training_step, monkeypatch):
-    """The row before each variant is fairseq's model with fairseq's loss and optimiser."""
+    """The variant is measured after a step of fairseq's model with fairseq's loss and optimiser."""
     calls = []
     monkeypatch.setattr(training_step, "train", lambda variant, size, seed, steps: calls.append((variant, size)))
     monkeypatch.setattr(training_step.harness, "resident_mib", lambda: calls.append("idle") or 1.0)
@@ -283,7 +292,7 @@ def test_idle_is_the_same_for_all_variants(training_step, monkeypatch):
 
 
 def test_memory_is_the_median_of_the_processes(training_step, monkeypatch):
-    """Idle and peak come from the process whose peak above idle is the median."""
+    """Idle memory and peak come from the process with the median peak above idle."""
     answers = [{"idle_mib": 1.0, "peak_mib": 1.0 + above, "above_idle_mib": above} for above in (7.0, 2.0, 3.0)]
     left = iter(answers)
     monkeypatch.setattr(training_step.harness, "run_child", lambda script, words: next(left))
@@ -291,7 +300,7 @@ def test_memory_is_the_median_of_the_processes(training_step, monkeypatch):
 
 
 def test_growth_with_the_batch_is_the_difference_of_the_peaks(training_step):
-    """The growth is 30 - 10 and 50 - 10."""
+    """The growth is 30 - 10 for one row and 50 - 10 for the other."""
     rows = {
         "mine": {"25000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 30.0})},
         "peer": {"50000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 50.0})},
@@ -319,8 +328,8 @@ def test_the_copying_benchmark_compares_the_three_systems(threads, tmp_path):
     data = json.loads((tmp_path / "copying.json").read_text())
     assert list(data["training"]["1"]) == list(data["decoding"]) == ["copynet", "rnnsearch", "enc_dec"]
     assert data["training"]["1"]["rnnsearch"]["cpu_ratio"] == 1.0
-    assert all(len(times) == 2 for times in data["decoding"].values())  # 20 steps, ten at a time
-    # Additions of the paper, at hidden 8 and embeddings 4: W_c, 16 x 8, and the selective read's part of the GRU input.
+    assert all(len(times) == 2 for times in data["decoding"].values())  # 20 decoding steps, in two windows of ten
+    # The paper adds W_c (16 x 8) and the selective read as an input of the GRU, for 8 hidden units and embeddings of 4.
     parameters = {name: row["parameters"] for name, row in data["training"]["1"].items()}
     assert parameters["copynet"] - parameters["rnnsearch"] == 16 * 8 + 3 * 8 * 16
     assert "copying.py --quick" in (tmp_path / "copying.md").read_text()
@@ -341,11 +350,12 @@ def test_the_granularity_benchmark_compares_the_variants(monkeypatch, threads, t
     whole, layers = data["time"]["1"]["whole step"], data["time"]["1"]["layers alone"]
     assert list(whole) == list(layers) == names
     assert whole["paraphrase_transformer"]["cpu_ratio"] == 1.0
-    # Six heads of 8 weights and a bias, and with cross-attention nine. DNPG is another network.
+    # Six heads have 8 weights and a bias each, and with cross-attention there are nine heads. DNPG is a different
+    # network and is not compared.
     plain = whole["paraphrase_transformer"]["parameters"]
     more = {name: row["parameters"] - plain for name, row in whole.items() if name.startswith("C-DNPG")}
     assert set(more.values()) == {54, 81} and more["C-DNPG, as released"] == 81
-    # Two embeddings of 8 and a bias for each of ten words fewer.
+    # A dictionary with ten words fewer saves 10 rows of 8 in two embeddings, and 10 biases.
     assert whole["C-DNPG, mean"]["parameters"] - layers["C-DNPG, mean"]["parameters"] == 10 * (2 * 8 + 1)
     assert "granularity.py --quick" in (tmp_path / "granularity.md").read_text()
 
@@ -369,7 +379,7 @@ def test_the_benchmark_of_transformers_compares_all_families(monkeypatch, thread
     steps, searches = ([row.name for row in rows] for rows in (transformers.TRAINED_STEPS, transformers.SEARCHES))
     assert all(list(summary) == [*steps, transformers.FLOOR] for summary in data["steps"].values())
     names = [*searches, transformers.FLOOR, transformers.FLOOR_INT8]
-    if not int8_is_exact():  # as on a processor with AVX2 at most
+    if not int8_is_exact():  # the processor may lack the instructions for exact int8
         names = [name for name in names if "int8" not in name]
         assert "their rows are missing" in (tmp_path / "result.md").read_text()
     assert [list(summary) for _, summary in data["search"].values()] == [names] * 2
@@ -378,7 +388,10 @@ def test_the_benchmark_of_transformers_compares_all_families(monkeypatch, thread
 
 
 def test_hugging_face_takes_part_with_the_batches_of_the_others(workload, threads):
-    """A training step lowers the loss of its batch. A search returns a start symbol and the requested words."""
+    """A training step lowers the loss of its batch.
+
+    A search must return a start symbol and the requested number of words.
+    """
     pytest.importorskip("transformers")
     families = importlib.import_module("transformer_families")
     size = families.TOY
@@ -405,7 +418,7 @@ def test_hugging_face_takes_part_with_the_batches_of_the_others(workload, thread
 
 
 def test_the_peer_has_the_sizes_of_our_transformer(workload, threads):
-    """Counts by hand at width d, inner width f, V words: layers as post-norm ones, one embedding a side."""
+    """The parameters are counted by hand for width d, FFN width f, post-norm layers and one embedding per side."""
     transformers = importlib.import_module("transformer_families")
     size = transformers.TOY
     with workload.built_steps(transformers.PEERS, size, 1, 1) as steps:
@@ -417,7 +430,7 @@ def test_the_peer_has_the_sizes_of_our_transformer(workload, threads):
 
 
 def test_a_search_says_how_near_it_is_to_its_products(threads):
-    """In closed form, 30 of 60 ms, and 10 of 40 where the factors are integers."""
+    """30 of 60 ms are products, and with integer factors 10 of 40 ms."""
     transformers = importlib.import_module("transformer_families")
     times = {
         transformers.PEER: 60.0,
@@ -443,7 +456,7 @@ def test_the_essay_benchmark_compares_pc_san_with_the_transformer(threads, tmp_p
     times = data["time"]["1"]
     assert list(times) == [row.name for row in essay_step.VARIANTS]
     assert times["essay_transformer"]["cpu_ratio"] == 1.0
-    # At width 8, in both layers: U, V_Q and V_C.
+    # Each of the two layers has U, V_Q and V_C for width 8.
     parameters = {name: row["parameters"] for name, row in times.items()}
     assert parameters["pc_san"] - parameters["pc_san --context none"] == 2 * (8 * 8 + 8 + 8)
     assert "essay_step.py --quick" in (tmp_path / "essay.md").read_text()
@@ -458,7 +471,8 @@ def test_features_of_a_batch_come_from_the_files_of_the_cache(workload, tmp_path
     assert len(list((tmp_path / "features").glob("*/features.npy"))) == 1
     features = step.sample(1)["net_input"]["bert_features"]
     assert features.shape == (size.batch_size, size.source_length, essay_step.BERT_LAYERS, size.dim)
-    assert features[:, :-1].any(dim=-1).all() and not features[:, -1].any()  # the end symbol has none
+    # the last position is the end symbol, which has no features
+    assert features[:, :-1].any(dim=-1).all() and not features[:, -1].any()
     assert "bert_features" not in batches[1]["net_input"]
 
 
@@ -481,7 +495,7 @@ def test_the_gpu_benchmark_runs_everything_and_claims_nothing_without_a_gpu(monk
     ]
     rows = {f"{title}: {name}": row for title, table in data["tables"].items() for name, row in table.items()}
     assert len(rows) > 40
-    others = ("Liger-Kernel", "cut-cross-entropy")  # which are for GPUs
+    others = ("Liger-Kernel", "cut-cross-entropy")  # these libraries need a GPU
     assert not {name: row for name, row in rows.items() if "error" in row and not name.endswith(others)}
     assert data["tables"]["Whole training, --bf16"]["fairseq transformer"]["words_per_s"] > 0
     text = (tmp_path / "gpu.md").read_text()
@@ -503,7 +517,10 @@ def test_what_does_not_run_is_named_and_the_others_are_measured(monkeypatch):
 
 
 def test_peak_of_a_loss_counts_its_gradients(monkeypatch):
-    """The gradients are allocated in every measured step, not kept from the step that computed the numbers."""
+    """The gradients must be allocated in every measured step.
+
+    The method numbers() must not keep the gradients that it computed.
+    """
     gpu = importlib.import_module("gpu")
     monkeypatch.setattr(gpu, "DEVICE", torch.device("cpu"))
     step = gpu.LossStep(gpu.output_losses()[gpu.MATERIALISED], gpu.TOY, torch.float32, seed=1)

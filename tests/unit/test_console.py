@@ -1,14 +1,17 @@
-"""Standard output that is closed, full or no longer read ends a command in one sentence or silently."""
+"""Test that a closed, full or unread standard output ends a command with one message or silently."""
 
 import argparse
 import errno
+import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from wean_fairseq import commands
 from wean_fairseq.console import (
     OneLineParser,
     exit_status,
@@ -19,7 +22,49 @@ from wean_fairseq.console import (
     whole_number,
 )
 
-#: Prints more than a pipe holds.
+PREPROCESS = Path(__file__).resolve().parents[2] / "preprocess"
+EMPTY_PATHS = [
+    "evaluate --ref", "evaluate --generated", "evaluate --json", "evaluate --bert-model", "evaluate sheet --out",
+    "evaluate ratings", "evaluate ratings --key", "evaluate record", "evaluate record --data",
+    "evaluate record --curves", "evaluate tables",
+    "evaluate tables --results", "evaluate paper-tables --output", "evaluate rerank --output",
+    "report", "report --output", "plot attention --data", "plot layers",
+    "plot neighbours --dict", "checksum", "average", "average --output", "export --data", "inspect --bert",
+    "generate --input", "train --output", "train --config",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", EMPTY_PATHS)
+def test_an_empty_path_is_refused(
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty path would be the current folder, or an option that is not given."""
+    program, *arguments = line.split()
+    monkeypatch.setattr(sys, "argv", [program, *arguments, ""])
+    with pytest.raises(SystemExit) as end:
+        getattr(commands, program)()
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(rf"wean-{program}[\w -]*: error: \S+ is empty: give a path(, or leave it out)?\.\n", said)
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in PREPROCESS.glob("*.py")))
+def test_an_empty_path_of_a_script_is_refused(script: str, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.syspath_prepend(PREPROCESS)
+    module = importlib.import_module(script)
+    if not hasattr(module, "main"):
+        pytest.skip("this module is not a script")
+    with pytest.raises(SystemExit):
+        module.main(["--help"])
+    options = set(re.findall(r"(--[a-z-]+) (?:FILE|DIR|LOG|SRC TGT|EN SEN)", capsys.readouterr().out))
+    assert options
+    for option in options:
+        with pytest.raises(SystemExit):
+            module.main([option, "", ""])
+        assert f"{script}.py: error: {option} is empty: give a path" in capsys.readouterr().err
+
+
+#: The program prints more text than a pipe can hold.
 PROGRAM = """
 import sys
 from wean_fairseq.console import exit_status
@@ -52,7 +97,7 @@ def test_closed_output() -> None:
     assert run_in_shell(">&- 2>&-") == (2, "")
 
 
-#: Prints its help, its version or an error about its arguments.
+#: The program prints its help, its version, or an error about its arguments.
 HELP = """
 import sys
 from wean_fairseq.console import OneLineParser
@@ -65,7 +110,7 @@ parser.parse_args([argument for argument in sys.argv[1:] if argument != "--long"
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("arguments", [["--help"], ["--help", "--long"], ["--version"]], ids=str)
 def test_help_that_cannot_be_printed_is_one_error(arguments: list[str]) -> None:
-    """argparse ignores the error, and Python exits with status 0 or 120, depending on the length of the text."""
+    """argparse ignores the write error, and Python then exits with status 0 or 120, depending on the text length."""
 
     def run(redirection: str) -> tuple[int, str]:
         line = ["bash", "-c", f'"$0" -c "$@" {redirection}', sys.executable, HELP, *arguments]
@@ -84,14 +129,14 @@ def test_help_that_cannot_be_printed_is_one_error(arguments: list[str]) -> None:
 
 
 def test_control_characters_of_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    """A system or a file may be called ESC ] 0 ; title BEL, which would set the title of a terminal."""
+    """A system or file name may contain escape sequences, which would for example set the title of a terminal."""
     print_text("system\tBLEU\nWEAN\x1b]0;x\x07\t3.00\n")
     print_message("prog", "a\x1b[2Jb")
     assert capsys.readouterr() == ("system\tBLEU\nWEAN\\x1b]0;x\\x07\t3.00\n", "prog: a\\x1b[2Jb\n")
 
 
 def test_control_characters_of_arguments_are_escaped(capsys: pytest.CaptureFixture[str]):
-    """A file of a pattern such as * may be called ESC [ 2 J, which would clear a terminal."""
+    """A file name that matches a pattern such as * may contain an escape sequence that clears the terminal."""
     with pytest.raises(SystemExit):
         OneLineParser(prog="prog").parse_args(["a\x1b[2J"])
     assert "unrecognized arguments: a\\x1b[2J" in capsys.readouterr().err
@@ -103,7 +148,7 @@ def test_a_file_name_that_is_too_long_is_one_sentence(capsys: pytest.CaptureFixt
 
 
 def test_an_error_of_the_system_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """Errors that no caller expects, such as a disk that cannot be read, name the file too."""
+    """Unexpected errors of the operating system, such as an unreadable disk, name the file, too."""
 
     def fail() -> str:
         raise OSError(errno.EIO, os.strerror(errno.EIO), "a\x1b[2J.txt")
@@ -141,7 +186,7 @@ def test_a_long_argument_is_cut_in_the_message(capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         parser.parse_args(["--kind", "\x1b" * 9000])
     error = capsys.readouterr().err
-    assert "\x1b" not in error and len(error) < 20_000  # 4,000 characters, escaped
+    assert "\x1b" not in error and len(error) < 20_000  # each of 4,000 characters may be escaped
 
 
 def test_an_unknown_option_gets_a_similar_one_or_all_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The SVG figures of the documents are up to date, well formed, and show the recorded numbers."""
+"""Test that the SVG figures of the documents are up to date and well formed, and show the recorded numbers."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def test_a_figure_is_a_small_svg_with_a_title_and_a_description(name):
 
 
 def test_the_dot_plot_shows_the_recorded_scores():
-    """The expected scores are read from results/, without the functions of the script."""
+    """The expected scores are read from the files in results/ by the test itself, not by the script."""
     expected = []
     shown = tomllib.loads((diagrams.ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))["score"]
     for entry in shown:
@@ -35,7 +35,7 @@ def test_the_dot_plot_shows_the_recorded_scores():
 
 
 def test_the_curves_show_the_recorded_losses():
-    """The legend has the lowest loss of each system, and each line one point per epoch."""
+    """The legend shows the lowest loss of each system, and each curve has one point per epoch."""
     table = diagrams.ROOT / "results" / f"{diagrams.CURVES}.curves.tsv"
     rows = [row.split("\t") for row in table.read_text(encoding="utf-8").splitlines()[1:]]
     expected = sorted(
@@ -48,7 +48,10 @@ def test_the_curves_show_the_recorded_losses():
 
 
 def test_the_bars_show_the_recorded_ratios():
-    """fairseq's own models are 1. The ratio of wean_lstm is read from decoding.json here."""
+    """The bars of fairseq's models must show the ratio 1.
+
+    The expected ratio of wean_lstm is read from decoding.json by the test itself.
+    """
     shown = re.findall(r">([^<]+)</text>", diagrams.speed())
     assert shown.count("1.00") == 3
     search = shown[shown.index("Beam search: CPU time, fairseq = 1 (shorter is faster)") :]
@@ -58,7 +61,7 @@ def test_the_bars_show_the_recorded_ratios():
 
 
 def test_the_matrix_has_a_square_for_each_claim():
-    """The signs of the verdicts in docs/replication.md: one in the summary of each claim."""
+    """Each claim in docs/replication.md has a summary that begins with the symbol of its verdict."""
     page = (diagrams.ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
     summaries = re.findall(r"<summary>(.)", page)
     drawn = re.findall(r'href="#v(\d)"', diagrams.matrix())
@@ -67,7 +70,7 @@ def test_the_matrix_has_a_square_for_each_claim():
 
 
 def test_the_architecture_has_every_layer():
-    """docs/architecture.md lists the layers. The package itself is not drawn."""
+    """docs/architecture.md lists the subpackages of all layers, and each of them must be drawn."""
     page = (diagrams.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     parts = re.findall(r"^\d  ([a-z]+)", page, flags=re.MULTILINE)
     assert len(parts) > 15

@@ -1,4 +1,4 @@
-"""Test tables that repeat the code: heads of recipes, help texts, docstrings."""
+"""Test tables in the documentation that repeat recipe comments, help texts and docstrings."""
 
 import argparse
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def test_arguments_of_a_program_are_read_from_its_parser():
 
 
 def test_functions_and_methods_have_their_arguments_and_first_sentence(tmp_path, monkeypatch):
-    """The expected sentences are the first ones of the docstrings of this package."""
+    """The expected sentences are the first sentences of docstrings in this package."""
     (tmp_path / "docs").mkdir()
     page = (
         "::: wean_fairseq.training.call.train\n\n::: wean_fairseq.text\n    options:\n      members: [TextSettings]\n"

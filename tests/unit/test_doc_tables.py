@@ -1,4 +1,4 @@
-"""The generated tables of README.md and docs/ are up to date, and their scores equal the result files' scores."""
+"""Test that the generated tables of README.md and docs/ are up to date and have the scores of the result files."""
 
 import json
 import re
@@ -16,7 +16,7 @@ def test_the_pages_have_the_tables():
 
 
 def test_the_documents_written_by_hand_have_at_most_25_000_words():
-    """The words are counted as by wc, with commands and table bars, but without the blocks that a script writes."""
+    """The words are counted as wc does, with commands and table bars, but without the blocks that a script writes."""
     written = [path for path in DOCUMENTS if path.name not in ("replication.md", "reliability.md")]
     block = re.compile(r"<!-- (?:results|[a-z]+): [^>]* -->\n.*?<!-- (?:/results|end of [a-z]+) -->", re.DOTALL)
     assert len(written) > 40
@@ -24,7 +24,7 @@ def test_the_documents_written_by_hand_have_at_most_25_000_words():
 
 
 def test_a_measured_score_is_that_of_its_file():
-    """The expected scores are read from results/few_pairs_10000.json, without the functions of the script."""
+    """The expected scores are read from results/few_pairs_10000.json by the test itself."""
     entry = {"on": "pairs", "metric": "bleu", "result": "few_pairs_10000", "systems": ["copynet"]}
     path = doc_tables.ROOT / "results" / "few_pairs_10000.json"
     scores = json.loads(path.read_text(encoding="utf-8"))["evaluation"]["systems"]
@@ -33,10 +33,13 @@ def test_a_measured_score_is_that_of_its_file():
 
 
 def test_the_equations_have_the_systems_of_the_table():
-    """A heading names systems in front of their papers. One heading is for the equations that copying systems share."""
+    """Each heading names systems, followed by their papers in brackets.
+
+    One heading is excluded, because it has equations that all copying systems share.
+    """
     page = (doc_tables.ROOT / "docs" / "equations.md").read_text(encoding="utf-8")
     headings = re.findall(r"^##+ (?!Copying, shared)(.+)", page, flags=re.MULTILINE)
-    paper = re.compile(r" \((?:[^()]|\([^()]*\))*\)")  # with one level of brackets inside
+    paper = re.compile(r" \((?:[^()]|\([^()]*\))*\)")  # with one level of nested brackets
     shown = [name for heading in headings for name in re.split(r", | and ", paper.sub("", heading))]
     assert len(shown) == len(set(shown))
     content = tomllib.loads((doc_tables.ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))

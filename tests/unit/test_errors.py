@@ -47,7 +47,7 @@ def test_a_name_that_is_too_long_is_a_sentence(tmp_path):
 
 
 def test_a_message_that_quotes_a_long_name_is_cut_in_its_middle():
-    """The beginning names the problem, and the end names the solution."""
+    """A long name in a message is cut, but the beginning (the problem) and the end (the solution) are kept."""
     said = str(UserError(f"the parameter {'x' * 10**6} is unknown: delete the file."))
     assert len(said) < 5000
     assert said.startswith("the parameter xxx") and said.endswith("is unknown: delete the file.")
@@ -71,5 +71,8 @@ def test_a_link_to_itself_is_one_sentence(tmp_path):
     ids=str,
 )
 def test_a_lack_of_memory_is_a_sentence(error):
-    """A lack of memory is a sentence, as under ``ulimit -v``. The texts come from Python, glibc and torch."""
+    """Memory may be exhausted, for example under ``ulimit -v``, and then one sentence says so.
+
+    The texts come from Python, glibc and torch.
+    """
     assert str(sentence_of(error)).startswith("there is not enough memory (")

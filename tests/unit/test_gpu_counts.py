@@ -1,4 +1,4 @@
-"""On a simulated GPU, no family mixes devices or dtypes, or has more waits and kernels than the table.
+"""Test on a simulated GPU that no family mixes devices or dtypes, and that waits and kernels do not increase.
 
 ``python -m tests.unit.test_gpu_counts`` updates the table. ``tests/simulated_gpu.py`` defines the counts.
 """
@@ -24,7 +24,7 @@ from wean_fairseq.search.generator import PaperSequenceGenerator
 
 TABLE = Path(__file__).resolve().parents[2] / "benchmarks/results/gpu_counts.json"
 PAGE = TABLE.with_suffix(".md")
-# Small sizes: counts do not depend on them.
+# The models are small, because the counts do not depend on the sizes.
 SIZES = {"embed_dim": 12, "hidden_size": 12, "ffn_dim": 12, "attention_heads": 2, "attention_dim": 6, "local_dim": 6}
 SIZES |= {"phrase_dim": 12, "phrase_heads": 2, "sentence_dim": 6, "sentence_heads": 3, "separator_dim": 4}
 SIZES |= {"aggregator_dim": 4, "chunk_symbol": "w7", "bert_layers": "none"}
@@ -36,9 +36,10 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {arch: (arch, {}) for arch in s
     "pointer_generator, coverage": ("pointer_generator", {"coverage": True}),
     "copynet, queries": ("copynet", {"output_layer": "query_embedding"}),
 }
-SOURCES, TOPICS, TARGETS = (9, 12, 7), (3, 4, 2), (10, 6, 5)  # words; 24 with the ends in the targets
+# These are numbers of words per sentence, and the targets have 24 words with their end symbols.
+SOURCES, TOPICS, TARGETS = (9, 12, 7), (3, 4, 2), (10, 6, 5)
 SEARCHES = {"decoded word": FastSequenceGenerator, "decoded word, --stock-search": PaperSequenceGenerator}
-LENGTHS = (4, 6)  # of outputs: the cost of a word is the difference
+LENGTHS = (4, 6)  # lengths of outputs, whose difference gives the cost of a word
 
 
 def make_model(arch: str, options: dict[str, Any]) -> torch.nn.Module:
@@ -48,7 +49,7 @@ def make_model(arch: str, options: dict[str, Any]) -> torch.nn.Module:
 
 
 def make_batch(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return a batch of three pairs, with unknown words if the model copies."""
+    """Return a batch of three pairs, with slots for unknown words if the model copies."""
     generator = torch.Generator().manual_seed(5)
     most = FIRST + 1 if getattr(model.decoder, "num_slots", 0) else FIRST
 
@@ -62,7 +63,10 @@ def make_batch(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def count_step(
     model: torch.nn.Module, batch: dict[str, torch.Tensor], amp: bool = False
 ) -> tuple[dict[str, float], float]:
-    """Count a training step, forward and backward, without the common optimiser. Return its loss too."""
+    """Count a training step, forward and backward, without the optimiser, which is the same for all.
+
+    Return the counts and the loss.
+    """
     more = task_inputs(model, batch)
     if model.__class__.__name__ == "DnpgModel":
         more |= {f"{side}_labels": batch[name] % 2 for side, name in (("source", "src_tokens"), ("target", "target"))}
@@ -92,7 +96,7 @@ def count_word(model: torch.nn.Module, batch: dict[str, torch.Tensor], search: t
 
 
 def count(name: str) -> dict[str, dict[str, float]]:
-    """Return the rows of a system. Its losses in half precision are those in float32."""
+    """Return the table rows of a system, after checking that its losses in half precision are close to float32."""
     model = make_model(*SYSTEMS[name])
     batch = make_batch(model)
     counts = {kind: count_word(model, batch, search) for kind, search in SEARCHES.items()}
@@ -104,9 +108,10 @@ def count(name: str) -> dict[str, dict[str, float]]:
     return {kind: step for kind, (step, _) in steps.items()} | counts
 
 
-# Goals, the place where each is counted, and the reason why a count misses it. The goal for the stepwise decoders was
-# to halve their launches per step, with cells and dropout counted as on CUDA. The counts of a step among their 11 and
-# of its parts, forward and backward, are from ``count_step`` with targets that are four words longer.
+# Each goal has a system, the place where it is counted, a maximum, and the reason if the goal is missed. The goal for
+# the stepwise decoders was to halve their launches per step, with cells and dropout counted as on CUDA. The counts of a
+# step among their 11 and of its parts, forward and backward, are from ``count_step`` with targets that are four words
+# longer.
 LAUNCHES, WAITS = "launches", "waits"
 STEP = "training step"
 GOALS: tuple[tuple[str, str, str, float, str], ...] = (
@@ -145,7 +150,7 @@ with each batch, and no GPU was available to show a benefit. For the search only
 each sentence separately and waits six times for it, and our code waits once more for the ids of its source, which leave
 the GPU together."""
 
-# Goals that tests check.
+# These goals are checked by other tests.
 TESTED = (
     (
         *("output layer in fp16 and bf16: products of 16 bits, summed in float32", "3 of 3", "3 of 3"),
@@ -155,7 +160,7 @@ TESTED = (
 
 
 def render(table: dict[str, dict[str, dict[str, float]]]) -> str:
-    """The page of the counts."""
+    """Return the Markdown page with the counts."""
 
     def rows(header: list[str], cells: list[list[object]]) -> list[str]:
         lines = [header, ["---", *["---:"] * (len(header) - 1)], *cells]
@@ -194,7 +199,7 @@ def test_no_count_has_grown(name):
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_output_products_under_amp_are_of_16_bits(name, monkeypatch):
-    """The output layer uses half precision even after a layer normalisation, which amp computes in float32."""
+    """The output layer must use half precision even for the float32 output of a layer normalisation under amp."""
     found = []
     for product in ("_product", "add_gradients"):
         plain = getattr(OutputProducts, product)
@@ -212,7 +217,10 @@ def test_output_products_under_amp_are_of_16_bits(name, monkeypatch):
 
 
 def test_the_host_waits_but_a_few_times():
-    """Goals: three a training step, one a decoded word. PPG asks at each word which hypotheses begin a chunk."""
+    """A training step may wait three times, and a decoded word once.
+
+    PPG waits once more per word, to check which hypotheses begin a chunk.
+    """
     for name, kinds in json.loads(TABLE.read_text()).items():
         for kind, counts in kinds.items():
             if kind.startswith("training step"):
@@ -222,7 +230,7 @@ def test_the_host_waits_but_a_few_times():
 
 
 def test_the_simulated_gpu_casts_and_refuses_as_cuda_does():
-    """By PyTorch's lists: products in half precision, softmax in float32, several dtypes in their widest."""
+    """As in PyTorch's lists, products are in half precision, softmax is in float32, and mixed dtypes use the widest."""
     layer, values = torch.nn.Linear(3, 5), torch.ones(2, 3)
     with SimulatedGpu() as gpu:
         with gpu.autocast(torch.float16):
@@ -242,7 +250,7 @@ def test_the_page_has_the_counts_and_their_goals():
 
 
 def test_the_kernel_of_a_cell_is_the_cell():
-    """The expected result is the same function on the CPU, which has no such kernel."""
+    """The expected values come from the same function on the CPU, where this kernel does not exist."""
     torch.manual_seed(1)
     gates, hidden_gates, cell, added = (torch.randn(3, width * 5) for width in (4, 4, 1, 1))
     for more in (None, added):

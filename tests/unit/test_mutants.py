@@ -1,4 +1,4 @@
-"""The list of mutants matches the current package. ``make mutants`` runs the mutants."""
+"""Test that the list of mutants matches the current package. ``make mutants`` runs the mutants."""
 
 import ast
 import importlib.util
@@ -52,8 +52,9 @@ def test_random_mutants_are_those_of_the_seed_and_change_one_line_each():
         ("x = y is not None and f(True, 1)", ["is None", "or f", "False", ", 2)"]),
         ("x = not (a and b)", ["x = (a and b)", "x = not (a or b)"]),
         ("x = 'a' 'b'", []),
-        ("x = 1e30", []),  # adding 1 to it changes nothing in double precision
-        ("x = f\"{y[:2]}\" + 'é' + z[1]", ["y[:3]"]),  # columns after a letter of two bytes are not known
+        ("x = 1e30", []),  # adding 1 changes nothing in double precision
+        # after a character of two bytes, columns are ambiguous, so nothing is changed
+        ("x = f\"{y[:2]}\" + 'é' + z[1]", ["y[:3]"]),
     ],
 )
 def test_what_may_change_in_a_line(line, changes):
@@ -90,7 +91,10 @@ def test_that_fails_anyway():
 
 
 def test_a_random_mutant_gets_the_tests_that_run_its_line(tmp_path):
-    """A continued line counts as its statement. A line outside functions gets all tests of its file."""
+    """A continued line belongs to its statement.
+
+    For a line outside of functions, all tests in the test file of the module are run.
+    """
     code, test = "wean_fairseq/modules/code.py", "tests/unit/modules/test_code.py"
     for name, text in ((code, CODE), (test, TESTS), ("wean_fairseq/__init__.py", "")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from wean_fairseq.optional import hide_broken_torchaudio, import_optional
 
 
 def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library transformers looks for torchaudio with `find_spec`, which finds none if torchaudio is broken."""
+    """The library transformers looks for torchaudio with `find_spec`, which must find nothing if it is broken."""
     monkeypatch.setitem(sys.modules, "torchaudio", None)  # the real module is restored after the test
     for folder, code in (("good", ""), ("broken", "raise OSError('undefined symbol')")):
         del sys.modules["torchaudio"]

@@ -29,7 +29,7 @@ from tests import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "wean_fairseq"
-# A family is a file of models/ that registers one.
+# Each family is defined in a file in models/ that registers exactly one family.
 FAMILIES = sorted(
     path.stem
     for path in (PACKAGE / "models").glob("*.py")
@@ -45,7 +45,7 @@ def python_files(*folders: Path) -> list[Path]:
 
 
 def imported_names(path: Path) -> Iterator[str]:
-    """Every module that a file may import, with its full dotted name. `from a import b` gives `a` and `a.b`."""
+    """Yield the full dotted name of every module that a file may import. `from a import b` gives `a` and `a.b`."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -129,7 +129,10 @@ def test_imports_have_no_circle_and_the_drawing_is_that_of_the_code():
 
 
 def test_a_circle_is_named(tmp_path, monkeypatch, capsys):
-    """Cycles are found between files at import time, and between parts also inside functions, not for type checkers."""
+    """Between files, only imports at import time count.
+
+    Between packages, imports in functions count too, but not imports for type checkers.
+    """
     imports = load_imports_script()
     monkeypatch.setattr(imports, "PACKAGE", tmp_path / "pack")
     for name, code in {
@@ -150,7 +153,7 @@ def test_a_circle_is_named(tmp_path, monkeypatch, capsys):
 
 
 def test_imports_within_the_package_are_relative():
-    """Imports have one form, so that the package can be renamed and the origin of each import is visible."""
+    """Relative imports make it possible to rename the package, and show which imports are internal."""
     offences = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in python_files(PACKAGE)
@@ -238,7 +241,7 @@ def test_documents_name_only_make_targets_that_exist(name):
 
 
 def test_the_description_on_a_package_index_links_to_no_file_of_the_project(monkeypatch):
-    """An index shows the README alone, where relative links and pictures would be broken."""
+    """A package index shows only the README, where relative links and pictures would be broken."""
     given = {}
     monkeypatch.setattr("setuptools.setup", lambda **keywords: given.update(keywords))
     monkeypatch.chdir(ROOT)
@@ -279,9 +282,10 @@ def installed() -> Iterable[importlib.metadata.Distribution]:
 
 
 def test_every_package_of_the_environment_is_pinned_to_its_version():
-    """An unpinned package could change at any time.
+    """Without a pin, a package could change at any time.
 
-    The local part of a version (+cpu) is the machine's. The CUDA packages of a torch for GPUs are left out on purpose.
+    The local part of a version, such as +cpu, is ignored, because it depends on the machine. The CUDA packages that
+    torch needs for GPUs are deliberately not pinned.
     """
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = {normalised(pin): pin.split("==")[1] for pin in lines if "==" in pin and not pin.startswith("#")}
@@ -292,7 +296,7 @@ def test_every_package_of_the_environment_is_pinned_to_its_version():
 
 @pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
 def test_every_package_installs_on_the_first_release_of_each_supported_python(python):
-    """Debian 12 has Python 3.11.2. A pin that needed 3.11.5 made the set-up fail there."""
+    """Debian 12 has Python 3.11.2, for example. A package that needed Python 3.11.5 once made the set-up fail there."""
     required = {found.name: found.metadata["Requires-Python"] for found in installed()}
     assert not {name: needs for name, needs in required.items() if needs and python not in SpecifierSet(needs)}
 
@@ -306,8 +310,8 @@ def test_version_is_read_from_the_package(tmp_path):
 
 # --- the set-up -----------------------------------------------------------------------------------------------------
 
-# A Python of the version FAKE_VERSION that makes "virtual environments" with itself in them, and writes every call of
-# pip to the file `calls`. A call with the words of FAKE_FAIL in it says FAKE_SAYS and fails, or kills the set-up if
+# A Python of version FAKE_VERSION that copies itself into "virtual environments" and writes every call of pip to the
+# file `calls`. If a call contains the words of FAKE_FAIL, it prints FAKE_SAYS and fails, or kills the set-up if
 # FAKE_KILL is set.
 FAKE_PYTHON = r"""#!{bash}
 if [[ -n "${{FAKE_FAIL:-}}" && "$*" == *"$FAKE_FAIL"* ]]; then
@@ -350,14 +354,14 @@ class Project:
         )
 
     def calls(self) -> list[str]:
-        """Return the calls of pip since the last check."""
+        """Return the calls of pip since this method was last called."""
         path = self.root / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
         return lines
 
     def error(self, **environment: str) -> str:
-        """Return the one line of an expected failure."""
+        """Run the set-up, which must fail, and return its single error line."""
         result = self.setup(**environment)
         assert result.returncode == 1, result
         errors = [line for line in result.stderr.splitlines() if line.startswith("[setup] error: ")]
@@ -385,7 +389,7 @@ def test_setup_installs_torch_then_builds_fairseq_beside_the_libraries_then_the_
     result = project.setup()
     assert result.returncode == 0, result.stderr
     pip, torch, *middle, plugin = project.calls()
-    libraries, fairseq = sorted(middle)  # side by side
+    libraries, fairseq = sorted(middle)  # these two run in parallel, so their order may vary
     assert pip == "install --no-compile -c constraints.txt pip"
     assert torch.startswith("install --no-compile -c constraints.txt") and " torch " in torch
     assert fairseq.startswith("wheel --no-deps --no-build-isolation -c constraints.txt")
@@ -414,7 +418,7 @@ def test_setup_builds_side_by_side_without_optimisation_and_keeps_the_users_flag
 
 
 def test_setup_takes_its_own_folder_whatever_cdpath_says(project):
-    """``cd`` prints its target if CDPATH was used, which would give the path twice instead of a folder."""
+    """If ``cd`` uses CDPATH, it prints the folder, so the path would appear twice."""
     result = project.setup(CDPATH=f"{project.root}:{project.root.parent}")
     assert (result.returncode, result.stderr, len(project.calls())) == (0, "", 5)
 
@@ -500,7 +504,7 @@ def test_failed_build_names_its_log_and_is_repeated(project):
 
 
 def test_a_build_ends_with_the_set_up(project):
-    """Without its end, a build of libraries that cannot be installed would continue for minutes."""
+    """Otherwise, after a failure, the build that runs in parallel would continue for minutes."""
     script = FAKE_PYTHON.format(bash=shutil.which("bash"))
     slow = (
         'if [[ $3 == wheel ]]; then trap "echo >ended; exit" TERM; echo >begun; until ((SECONDS > 20)); do :; done; fi'
@@ -515,7 +519,7 @@ def test_a_build_ends_with_the_set_up(project):
 
 
 def test_libraries_are_all_that_the_package_asks_for_but_what_is_built(tmp_path):
-    """The expected result is the names in the real setup.py, read by the program of the set-up."""
+    """The expected names are in setup.py, which a program in setup.sh reads."""
     script = (ROOT / "scripts/setup.sh").read_text(encoding="utf-8")
     program = re.search(r"readonly LIST_LIBRARIES='(.*?)'", script, re.DOTALL)[1]
     command = [sys.executable, "-W", "ignore", "-c", program, "bert,dev", tmp_path / "libraries"]

@@ -1,4 +1,4 @@
-"""The check of the project's English finds each phrase where it occurs, and no others."""
+"""Test that the check of the project's English finds each phrase where it occurs, and no others."""
 
 import importlib.util
 import re
@@ -46,7 +46,7 @@ def test_each_phrase_is_found(tmp_path, sentence, phrase):
 
 
 def test_every_pattern_has_an_example():
-    """The examples above: one for each pattern, two where a pattern has two readings."""
+    """Every pattern has at least one example sentence in the test above."""
     marks = test_each_phrase_is_found.pytestmark
     sentences = [sentence for sentence, _ in marks[0].args[1]]
     assert [p for p in prose.PHRASES if not any(re.search(p, text, re.IGNORECASE) for text in sentences)] == []

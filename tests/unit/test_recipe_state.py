@@ -17,7 +17,7 @@ SOURCE = f'set -euo pipefail; source "{LIB}/recipe.sh"; '
 
 
 def bash(folder: Path, script: str, *, limit: int | None = None, **variables: str) -> subprocess.CompletedProcess:
-    """Run lines of a recipe. ``limit`` is the size in bytes that files may have."""
+    """Run lines of a recipe. ``limit`` is the largest size of a file, in bytes."""
     environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "RECIPE": "recipe"}
     environment |= {"GPUS": "0", "RUN": str(folder / "run"), **variables}
 
@@ -32,7 +32,7 @@ def bash(folder: Path, script: str, *, limit: int | None = None, **variables: st
 
 
 def sentence(done: subprocess.CompletedProcess) -> str:
-    """Return the one sentence of a refusal."""
+    """Return the single error message of a recipe that must fail."""
     assert done.returncode != 0
     assert done.stderr.startswith("recipe: error: "), done.stderr
     assert done.stderr.count("\n") == 1
@@ -45,7 +45,10 @@ WHOLE = "must be a whole number of at least"
 
 
 def test_a_job_array_replaces_nothing(tmp_path):
-    """An older job array may have been edited. A device such as /dev/null would be replaced by a file, too."""
+    """The user may have edited an existing job array.
+
+    A device such as /dev/null must not be replaced by a file either.
+    """
     array = "#!/usr/bin/env bash\n#SBATCH --job-name=own_pairs\n#SBATCH --time=99:00:00\n"
     (tmp_path / "array").write_text(array)
     os.mkfifo(tmp_path / "pipe")
@@ -66,7 +69,7 @@ def test_a_job_array_replaces_nothing(tmp_path):
     ],
 )
 def test_a_run_keeps_its_kind_of_seeds(tmp_path, training, seeds, message):
-    """Otherwise the scores of all seeds would replace the scores of the run without SEEDS, or the opposite."""
+    """Otherwise a run with SEEDS would overwrite the scores of a run without SEEDS, and vice versa."""
     command = tmp_path / "run" / training / "command"
     command.parent.mkdir(parents=True)
     command.touch()
@@ -105,8 +108,9 @@ def test_a_run_keeps_its_kind_of_seeds(tmp_path, training, seeds, message):
         ("DATA", "two\nlines", "DATA has a line break in its value"),
         ("RUN", "two\nlines", "RUN has a line break in its value"),
         ("SBATCH", "two\nlines", "SBATCH has a line break in its value"),
-        ("RUN", "a:b", "RUN has : or ${ in its name, which fairseq splits or replaces: choose another than a:b."),
-        ("RUN", "${HOME}", "RUN has : or ${ in its name, which fairseq splits or replaces"),
+        ("RUN", "a:b", "RUN has : or , or ${ in its name, which fairseq splits or replaces: choose another than a:b."),
+        ("RUN", "w,x", "RUN has : or , or ${ in its name, which fairseq splits or replaces: choose another than w,x."),
+        ("RUN", "${HOME}", "RUN has : or , or ${ in its name, which fairseq splits or replaces"),
         ("SBATCH", "/nowhere/array", "SBATCH must be a file in a folder that exists, but is /nowhere/array."),
         ("JOB", "1 a;b", "JOB is set by this recipe for its own processes"),
     ],
@@ -128,7 +132,7 @@ def test_right_values_are_taken(tmp_path, name, value):
 
 @pytest.mark.parametrize("given", ["4", "4,2", "4, 2,1"])
 def test_of_a_list_of_threads_the_first_number_counts(tmp_path, given):
-    """OpenMP defines such lists: one number per level of nested parallelism. Recipes use the first level."""
+    """OpenMP defines such lists as one number per level of nested parallelism. Recipes use only the first number."""
     assert bash(tmp_path, "printenv OMP_NUM_THREADS", OMP_NUM_THREADS=given).stdout == "4\n"
 
 
@@ -136,14 +140,14 @@ INTERNAL = "BIN TEXT complete continue_with listed only_check prepared run_lock 
 
 
 def test_the_environment_sets_no_internal_variable(tmp_path):
-    """A BIN of the environment named the directory that ``binarise`` deletes, and the others switched checks off."""
+    """In an earlier version, BIN named the directory that ``binarise`` deletes, and other variables disabled checks."""
     script = f'for name in {" ".join(INTERNAL)}; do printf %s "${{!name-}}"; done; binary_data; training_text'
     done = bash(tmp_path, script, **dict.fromkeys(INTERNAL, "given"))
     assert (done.returncode, done.stdout) == (0, f"{tmp_path}/run/bin{tmp_path}/run/text")
 
 
 def test_files_of_a_variable_may_begin_with_a_dash_and_hold_spaces(tmp_path):
-    """If a file of that name exists, it is one file. Otherwise spaces separate files."""
+    """If a file with the whole value as its name exists, it is one file. Otherwise spaces separate files."""
     script = "files_of TEXTS; printf '<%s>' \"${files[@]}\""
     (tmp_path / "one file").touch()
     found = [bash(tmp_path, script, TEXTS=value).stdout for value in ("one file", "-a -b", "a -b")]
@@ -173,7 +177,10 @@ def test_changed_settings_and_inputs_are_named_with_old_and_new_value(tmp_path):
 
 @pytest.mark.parametrize("name", ["run", "1", "a b"])
 def test_recorded_options_depend_only_on_the_place_in_the_run(tmp_path, name):
-    """The run directory may be moved, or named by another path. A name such as 1 is also part of other values."""
+    """The run directory may be moved or named by another path.
+
+    A name such as 1 must not be replaced in other values.
+    """
     script = """
       keep_command "$RUN/wean" --dropout 0.15 --labels "$RUN/labels" --vectors="$RUN/vectors"
       kept_search --lenpen 1.1 --dump "$RUN/dump"
@@ -199,8 +206,10 @@ def test_a_file_of_the_user_with_the_name_of_the_settings_is_kept(tmp_path, cont
     (tmp_path / "in").touch()
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "settings").write_text(content)
-    assert "is not a file of settings" in sentence(bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8"))
-    assert (tmp_path / "run" / "settings").read_text() == content
+    for mark, message in (("", "is not a file of a recipe"), ("a run of wean_fairseq\n", "is not a file of settings")):
+        (tmp_path / "run" / ".run.lock").write_text(mark)
+        assert message in sentence(bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8"))
+        assert (tmp_path / "run" / "settings").read_text() == content
 
 
 def test_control_characters_of_a_settings_file_do_not_reach_the_terminal(tmp_path):
@@ -248,7 +257,7 @@ def test_settings_that_cannot_be_written_do_not_lock_the_run(tmp_path):
 
 
 def test_a_second_recipe_in_a_run_directory_is_refused(tmp_path):
-    """Both would write the same files. The jobs of a recipe run at the same time."""
+    """Both recipes would write the same files. The jobs of one recipe run at the same time."""
     (tmp_path / "in").touch()
     (tmp_path / "run").mkdir()
     with (tmp_path / "run" / ".run.lock").open("w") as lock:
@@ -260,7 +269,7 @@ def test_a_second_recipe_in_a_run_directory_is_refused(tmp_path):
 
 
 def test_a_directory_with_files_of_the_user_is_no_run_directory(tmp_path):
-    """A recipe with RUN=$HOME removed the programs in ~/bin, and replaced files named like its own."""
+    """In an earlier version, a recipe with RUN=$HOME removed ~/bin and overwrote files of the user."""
     tool = tmp_path / "run" / "bin" / "tool"
     tool.parent.mkdir(parents=True)
     tool.write_text("mine")
@@ -275,7 +284,7 @@ def test_a_directory_with_files_of_the_user_is_no_run_directory(tmp_path):
 
 
 def irregular(kind: str, path: Path, outside: Path) -> None:
-    """Make ``path`` something that a recipe must neither wait for nor write through."""
+    """Replace ``path`` by something that a recipe must neither read, which would block, nor write to."""
     path.unlink(missing_ok=True)
     if kind == "FIFO":
         os.mkfifo(path)
@@ -292,6 +301,7 @@ def test_a_run_directory_holds_only_its_own_files(tmp_path: Path, kind: str, nam
     mine.write_text("a user's file")
     path = tmp_path / "run" / name
     path.parent.mkdir(parents=True)
+    (tmp_path / "run" / ".run.lock").write_text("a run of wean_fairseq\n")
     irregular(kind, path, mine)
     assert sentence(bash(tmp_path, "true")) == (
         f"{path} is not a file, or is a link to one outside of the run directory: remove it, and start again."
@@ -302,35 +312,10 @@ def test_a_run_directory_holds_only_its_own_files(tmp_path: Path, kind: str, nam
 def test_a_run_directory_with_a_hidden_name_is_checked(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
     (tmp_path / ".run").mkdir()
+    (tmp_path / ".run" / ".run.lock").write_text("a run of wean_fairseq\n")
     (tmp_path / ".run" / "tool.err").symlink_to(tmp_path / "mine.txt")
     said = sentence(bash(tmp_path, "true", RUN=".run"))
     assert said.startswith(f"{tmp_path}/.run/tool.err is not a file, or is a link to one outside")
-
-
-def test_links_inside_a_run_directory_and_to_directories_are_taken(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    (run / "wean" / "tries" / "best").mkdir(parents=True)
-    (run / "wean" / "tries" / "best" / "train.log").touch()
-    (run / "wean" / "train.log").symlink_to("tries/best/train.log")
-    (run / "text-test").symlink_to("text")  # which is made later
-    (tmp_path / "large disk").mkdir()
-    (run / "bin").symlink_to(tmp_path / "large disk")
-    assert bash(tmp_path, "true").returncode == 0
-
-
-BINARISE = 'fairseq-preprocess() { touch "$bin/dict.src.txt"; }; wean-checksum() { :; }; binarise 10 0'
-
-
-def test_binary_data_may_be_a_link_to_an_empty_directory(tmp_path: Path) -> None:
-    (tmp_path / "large disk").mkdir()
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "bin").symlink_to(tmp_path / "large disk")
-    assert bash(tmp_path, BINARISE).returncode == 0
-    assert (tmp_path / "run" / "bin").is_symlink()
-    assert sorted(path.name for path in (tmp_path / "large disk").iterdir()) == [".complete", "dict.src.txt"]
-    (tmp_path / "large disk" / ".complete").unlink()
-    assert "is a link to a directory with other" in sentence(bash(tmp_path, BINARISE))
-    assert (tmp_path / "large disk" / "dict.src.txt").exists()
 
 
 # --- the model folder -------------------------------------------------------------------------------------------------
@@ -371,12 +356,12 @@ def test_the_printed_commands_quote_the_run_directory(tmp_path):
 
 
 def test_names_that_are_not_utf_8_are_recorded_and_compared(tmp_path):
-    """The names of files reach Python as bytes of any kind."""
+    """File names reach Python as arbitrary bytes."""
     line = [sys.executable, "-P", "-m", "wean_fairseq.training.state", tmp_path / "settings"]
     environment = {"PYTHONPATH": str(ROOT)}
     for value, status in ((b"/data/\xff", 0), (b"/data/\xff", 0), (b"/data/\xfe", 3)):
         (tmp_path / "text").mkdir(exist_ok=True)
-        (tmp_path / "text" / "manifest.json").touch()  # something was made from the settings
+        (tmp_path / "text" / "manifest.json").touch()  # an output exists, so the settings must not change
         done = subprocess.run(line, input=b"DATA=" + value + b"\n", env=environment, capture_output=True, timeout=60)
         assert done.returncode == status, done.stderr
     assert rb"DATA: /data/\xff -> /data/\xfe" in done.stdout

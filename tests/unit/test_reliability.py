@@ -1,4 +1,4 @@
-"""The page contains the counts of all processes. A failed run leaves the page unchanged."""
+"""Test that the reliability page adds up the counts of all processes, and that a failed run does not change it."""
 
 import subprocess
 import sys

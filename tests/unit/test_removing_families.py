@@ -1,4 +1,4 @@
-"""A family is removed by deleting its files and its lines in some lists (docs/adding_a_model.md, section 7)."""
+"""Test that a family can be removed by deleting its files and lines, as in docs/adding_a_model.md, section 7."""
 
 import os
 import re
@@ -66,5 +66,5 @@ def test_the_other_families_are_registered_and_searched(checkout):
 @pytest.mark.slow
 def test_the_unit_tests_of_models_criterions_and_tasks_pass(checkout):
     folders = [f"tests/unit/{name}" for name in ("models", "criterions", "tasks", "generation")]
-    unlisted = "not dnpg and not a_baseline_reads_features_of_half_precision"  # tests that name DNPG
+    unlisted = "not dnpg and not a_baseline_reads_features_of_half_precision"  # these tests use DNPG
     run(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", unlisted, *folders)

@@ -1,4 +1,4 @@
-"""The verdicts of docs/replication.md follow from the result files, and the page is up to date."""
+"""Test that the verdicts of docs/replication.md follow from the result files, and that the page is up to date."""
 
 import importlib.util
 import json
@@ -18,19 +18,20 @@ verdicts = replication.verdicts
 
 SETS = {"plain": {"main": "bleu", "others": []}, "both": {"main": "bleu", "others": ["sari"]}}
 COMPARISON = {"result": "made_up", "above": "new", "below": "old", "published": [34.0, 30.0]}
-#: Runs around 33 and 30. The difference is 3.0, and two standard errors are 2 * sqrt(0.1² / 3 + 0.1² / 3) = 0.16.
+#: The scores of the runs are around 33 and 30, so their difference is 3.0. Two standard errors of the difference are 2
+#: * sqrt(0.1² / 3 + 0.1² / 3) = 0.16.
 NEW, OLD = [32.9, 33.0, 33.1], [29.9, 30.0, 30.1]
 
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-    """Write a result of two systems, new and old."""
+    """Return a function that writes a result file with two systems, new and old."""
     (tmp_path / "results").mkdir()
     monkeypatch.setattr(verdicts, "ROOT", tmp_path)
     monkeypatch.setattr(replication, "ROOT", tmp_path)
 
     def make(name="made_up", new=NEW, old=OLD, half=1.0, p=None, sari=None, command="bash recipe.sh", **training):
-        """Each system is given by its runs and by half of the width of its intervals; p is that of the paired test."""
+        """Write the scores of the runs, intervals of half width ``half``, and the p-value of the paired test."""
 
         def cell(runs):
             mean = sum(runs) / len(runs)
@@ -78,17 +79,18 @@ def change(tmp_path, edit):
 @pytest.mark.parametrize(
     ("published", "half", "p", "expected"),
     [
-        # The difference is 3.0. Half of the published one is 2.0, or 3.5.
+        # The measured difference is 3.0, and half of the published difference is 2.0 or 3.5.
         ([34.0, 30.0], 1.0, 0.001, "holds"),
         ([37.0, 30.0], 1.0, 0.001, "direction only"),
-        # By the test 3.0 ± 1.96 * 3.0 / 3.29, which excludes 7.0 too. The significant direction counts.
+        # The interval from the test, 3.0 ± 1.96 * 3.0 / 3.29, excludes the published 7.0. However, the direction is
+        # significant, which counts.
         ([44.0, 30.0], 1.0, 0.001, "direction only"),
         # Without a test the interval of the difference is 3.0 ± sqrt(2) * half.
         ([34.0, 30.0], 1.0, None, "holds"),
         ([34.0, 30.0], 2.5, None, "undecided"),  # 3.0 ± 3.54 contains 0 and 2.0
         ([44.0, 30.0], 2.5, None, "does not hold here"),  # 3.0 ± 3.54 excludes 7.0
-        ([34.0, 30.0], 2.5, 0.2, "undecided"),  # by the test: 3.0 ± 1.96 * 3.0 / 1.28
-        ([30.0, 30.0], 1.0, 0.001, "holds"),  # the paper gives no size
+        ([34.0, 30.0], 2.5, 0.2, "undecided"),  # the interval by the test is 3.0 ± 1.96 * 3.0 / 1.28
+        ([30.0, 30.0], 1.0, 0.001, "holds"),  # the published difference is 0, so only the direction counts
     ],
 )
 def test_a_verdict_follows_from_direction_significance_and_size(write, published, half, p, expected):
@@ -99,18 +101,19 @@ def test_a_verdict_follows_from_direction_significance_and_size(write, published
 def test_the_opposite_direction_does_not_hold(write):
     write(new=OLD, old=NEW, p=0.001)
     assert judge(COMPARISON)[0] == "does not hold here"
-    write(new=OLD, old=[29.8, 30.0, 30.2], half=0.2)  # no difference, and an interval of ± 0.28 that excludes 2.0
+    write(new=OLD, old=[29.8, 30.0, 30.2], half=0.2)  # the difference is 0, and ± 0.28 excludes 2.0
     assert judge(COMPARISON)[0] == "does not hold here"
-    assert judge({"result": "made_up", "above": "new", "below": "old"})[0] == "undecided"  # no size to exclude
+    # without a published size, nothing can be excluded
+    assert judge({"result": "made_up", "above": "new", "below": "old"})[0] == "undecided"
 
 
 def test_the_error_over_runs_outweighs_the_test_on_sentences(write):
-    """Runs of 30, 33 and 36 have a standard deviation of 3, and their mean a standard error of 3 / sqrt(3) = 1.73."""
+    """Runs of 30, 33 and 36 have the standard deviation 3, so their mean has the error 3 / sqrt(3) = 1.73."""
     write(new=[30.0, 33.0, 36.0], p=0.0001)
     assert judge(COMPARISON)[0] == "undecided"
     measured = verdicts.measure(COMPARISON, "bleu")
     assert measured.run_error == pytest.approx((9 / 3 + 0.01 / 3) ** 0.5)
-    assert not measured.is_significant(0.0001)  # 3.0 is less than 2 * 1.73
+    assert not measured.is_significant(0.0001)  # 3.0 is less than two standard errors, 2 * 1.73
 
 
 def test_fewer_than_three_runs_are_undecided(write):
@@ -136,12 +139,12 @@ def test_seeds_that_were_recorded_one_by_one_are_runs(write):
     [
         ("x", {"options": ["--patience 8"]}, ""),
         ("x", {"options": ["--patience 4"]}, "ended by a patience of 4, not 8"),
-        ("EPOCHS=20 x", {"end": "cut"}, ""),  # epoch 12 is before 90 % of 20
+        ("EPOCHS=20 x", {"end": "cut"}, ""),  # the best epoch, 12, is before 90 % of 20 epochs
         ("EPOCHS=20 x", {"end": "cut", "epoch_of_best": 18.0}, "best validation at epoch 18 of 20"),
         ("EPOCHS=60 x", {"end": "cut"}, "cut after 20 of 60 epochs"),
         ("x", {"end": "cut", "schedule": 40}, "cut after 20 of 40 epochs"),
-        ("x", {"end": "cut", "schedule": 20, "epochs": 19.97}, ""),  # the last validation is before the end
-        ("x", {"end": "cut"}, ""),  # old records: the schedule is the training
+        ("x", {"end": "cut", "schedule": 20, "epochs": 19.97}, ""),  # the last validation was shortly before the end
+        ("x", {"end": "cut"}, ""),  # old records have no schedule, so the length of the training is used
         ("x", {"tries": {"lr-1": {"end": "cut", "epochs": 5.0}}}, "cut after 5 of 20 epochs (lr-1)"),
         ("x", {"tries": {"lr-1": {"end": "converged", "epochs": 5.0}}}, ""),
         ("x", {"tries": {"lr-1": {"end": "not chosen", "epochs": 5.0, "schedule": 5}}}, ""),
@@ -156,11 +159,13 @@ def test_completeness_is_read_from_the_record(write, command, training, reason):
 @pytest.mark.parametrize(
     ("command", "system", "part"),
     [
-        ("EPOCHS=15 SYSTEMS='b c' x; EPOCHS=60 y", "a", " EPOCHS=60 y"),  # y trains what its recipe names
+        # y has no SYSTEMS, so it trains the default systems of its recipe
+        ("EPOCHS=15 SYSTEMS='b c' x; EPOCHS=60 y", "a", " EPOCHS=60 y"),
         ("EPOCHS=15 SYSTEMS='b c' x; EPOCHS=60 y", "c", "EPOCHS=15 SYSTEMS='b c' x"),
         ('EPOCHS=15 SYSTEMS="b" x; SYSTEMS=c EPOCHS=60 y', "c", " SYSTEMS=c EPOCHS=60 y"),
-        ("EPOCHS=15 SYSTEMS=bc x; EPOCHS=60 y", "b", " EPOCHS=60 y"),  # a whole name
-        ("EPOCHS=15 SYSTEMS='arch_b' x", "b", "EPOCHS=15 SYSTEMS='arch_b' x"),  # the table has a shorter name
+        ("EPOCHS=15 SYSTEMS=bc x; EPOCHS=60 y", "b", " EPOCHS=60 y"),  # b is only a part of the name bc
+        # the table has the shorter name b for arch_b
+        ("EPOCHS=15 SYSTEMS='arch_b' x", "b", "EPOCHS=15 SYSTEMS='arch_b' x"),
     ],
 )
 def test_a_system_has_the_schedule_of_its_part_of_the_command(command, system, part):
@@ -206,13 +211,13 @@ def test_unequal_budgets_are_undecided(write, tmp_path, other, reason):
 
 
 def test_the_budgets_of_all_runs_are_compared(write, tmp_path):
-    """The first runs are equal. The last ones tried one and two settings."""
+    """The first runs of both systems tried the same number of settings. The last runs tried one and two settings."""
     two = {name: {"end": "converged", "epochs": 9.0} for name in ("lr-1", "lr-2")}
     write(p=0.001, tries=two)
     change(tmp_path, lambda result: result["trainings"]["new"]["runs"][2].pop("tries"))
     assert judge(COMPARISON) == ("undecided", ["unequal budgets: settings tried 2/2/1 (by run) and 2"])
     change(tmp_path, lambda result: result["trainings"]["old"]["runs"][0].pop("tries"))
-    assert judge(COMPARISON) == ("holds", [])  # each has one run with one setting
+    assert judge(COMPARISON) == ("holds", [])  # now both systems have a run with only one setting
 
 
 def test_only_recurrent_systems_have_a_hidden_size(write, tmp_path):
@@ -224,7 +229,7 @@ def test_only_recurrent_systems_have_a_hidden_size(write, tmp_path):
 
 @pytest.mark.parametrize("columns", [False, True])
 def test_scores_with_unequal_signatures_are_rejected(write, tmp_path, columns):
-    """Files have the signature in their columns. Those of older versions have it at each score."""
+    """Result files have signatures in their columns. Older result files have a signature at each score."""
 
     def sign(result):
         for cells, signature in zip(result["evaluation"]["systems"].values(), signatures, strict=True):
@@ -271,7 +276,7 @@ def test_outputs_of_unequal_length_are_undecided_where_lengths_count(write, tmp_
 
 
 def test_p_values_are_corrected_within_a_paper(write):
-    """Holm: of 0.04 and 0.03 the smaller is doubled (0.06), and the other is at least that."""
+    """Holm's method doubles the smaller p-value, 0.03, and the other one must not be smaller, so both are 0.06."""
     write("one", p=0.04, half=3.0)
     write("two", p=0.03, half=3.0)
     both = [{**COMPARISON, "result": name} for name in ("one", "two")]
@@ -305,21 +310,24 @@ def test_systems_that_were_not_run_and_claims_that_cannot_be_tested(write):
 
 
 def test_a_margin_lets_a_system_count_as_equally_good(write):
-    write(new=[29.8, 29.9, 30.0], half=0.1)  # 0.1 below, ± sqrt(2) * 0.1
+    write(new=[29.8, 29.9, 30.0], half=0.1)  # the difference is -0.1, and its interval is ± sqrt(2) * 0.1
     question = {"result": "made_up", "above": "new", "below": "old"}
     assert judge(question, margin=0.5)[0] == "holds"
     assert judge(question)[0] == "undecided"
 
 
 def test_a_relative_published_difference_is_a_share_of_the_lower_system(write):
-    """A published difference of 10 % is 3.0 for a lower system at 30."""
+    """A published difference of 10 % means 3.0 if the lower system has 30."""
     write(p=0.001)
     item = {"result": "made_up", "above": "new", "below": "old", "published_percent": 10.0}
     assert verdicts.published_difference(item, verdicts.measure(item, "bleu")) == pytest.approx(3.0)
 
 
 def test_numbers_of_trainings_are_compared_by_their_ratio(write, tmp_path):
-    """15 epochs are 5 times 3. The published ratio is 6, and half of its excess over 1 gives 3.5 times."""
+    """The measured ratio is 15 / 3 = 5 epochs.
+
+    The published ratio is 6, and half of its excess over 1 gives a ratio of 3.5.
+    """
     write()
 
     def add_epochs(result):
@@ -400,7 +408,7 @@ def test_the_page_is_that_of_the_results():
 
 
 def test_the_page_is_short_outside_its_blocks():
-    """Issue 43 asks for at most 1,500 words."""
+    """Issue 43 asks for at most 1,500 words outside of the folded blocks."""
     text = re.sub(r"<details.*?</details>", "", replication.PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert len(text.split()) <= 1500
 

@@ -1,4 +1,4 @@
-"""Test the parts of the benchmarks on several processes and on data, at toy size. No test measures time."""
+"""Test the benchmarks of several processes and of data at toy size, without measuring time."""
 
 import csv
 import importlib
@@ -30,14 +30,14 @@ def scaling():
 
 @pytest.fixture
 def group(tmp_path):
-    """Create a process group with this process only."""
+    """Create a process group with only this process."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
     yield
     torch.distributed.destroy_process_group()
 
 
 def test_a_shared_step_is_the_step(workload, scaling, group, tmp_path, monkeypatch):
-    """The expected result is the parameters after the plain step, for a single process with the whole batch."""
+    """The expected parameters come from a plain step of a single process on the whole batch."""
     monkeypatch.setattr(scaling, "PROCESSES", 1)
     size = replace(workload.TOY, dropout=0.0)
     workload.write_dictionaries(tmp_path, size.vocabulary)
@@ -68,7 +68,7 @@ def test_two_processes_have_half_of_the_sentences_each(workload, scaling, monkey
 
 
 def test_speed_up_and_exchange(scaling):
-    """In closed form, one process takes 4 s, two take 2.5 s, of which they exchange 0.5 s."""
+    """One process takes 4 s per step, and two processes take 2.5 s, including 0.5 s for the exchange."""
     walls = {scaling.ALONE: 4.0, scaling.THREADS: 2.0, scaling.TOGETHER: 2.5}
     timings = {way: [scaling.harness.Timing(1.0, wall, {scaling.EXCHANGE: 0.5})] * 2 for way, wall in walls.items()}
     row = scaling.summarise({**timings, "parameters": 2**18})
@@ -108,7 +108,7 @@ def update_bytes():
 
 
 def test_the_page_on_scaling_has_the_table_of_characters(update_bytes):
-    """In closed form, the linear output layer has V d + V numbers, and general d^2 in their place."""
+    """The linear output layer has V d + V parameters, and the score general has d^2 instead."""
     words, width = 4_000, 512
     numbers = update_bytes.counted(update_bytes.WORDS[words], words)
     seq2seq, wean = numbers.values()
@@ -134,7 +134,10 @@ def test_every_arch_family_has_its_bytes(update_bytes):
 
 
 def test_the_estimate_is_the_formula_of_a_ring(update_bytes):
-    """10^9 numbers are 4 GB: 2 x 15 / 16 of them at 12.5 GB/s, and 2 x 7 / 8 at 300 GB/s within a machine."""
+    """10^9 gradients in float32 are 4 GB.
+
+    Between machines 2 x 15 / 16 of them are sent at 12.5 GB/s, and within a machine 2 x 7 / 8 at 300 GB/s.
+    """
     assert update_bytes.exchange_ms(10**9, 16, 12.5) == pytest.approx(600)
     assert update_bytes.exchange_ms(10**9, 8, 12.5) == pytest.approx(7 / 300 * 1e3)
 
@@ -155,13 +158,13 @@ def test_generated_text_has_the_lines_lengths_and_frequencies_asked_for(data_pat
         assert (len(sizes), min(sizes), max(sizes)) == (3000, shortest, longest)
         assert len((tmp_path / f"test.{language}").read_text().splitlines()) == data_path.HELD_OUT
     words = (tmp_path / "train.src").read_text().split()
-    # Zipf's law: the second word is half as frequent as the first one.
+    # By Zipf's law, the second most frequent word is half as frequent as the first.
     assert words.count("w1") / words.count("w0") == pytest.approx(0.5, abs=0.05)
     assert set(words) == {f"w{number}" for number in range(50)}
 
 
 def test_every_table_has_the_pairs_of_the_text(data_path, tmp_path):
-    """Read again by csv, json and DuckDB."""
+    """The test reads the tables with csv, json and DuckDB, independently of the package."""
     data_path.write_text(tmp_path, pairs=30, words=50)
     paths = data_path.write_tables(tmp_path)
     with paths["csv"].open(newline="", encoding="utf-8") as file:
@@ -176,7 +179,7 @@ def test_every_table_has_the_pairs_of_the_text(data_path, tmp_path):
 
 def test_a_preparation_that_fails_is_an_error_with_its_own_words(data_path):
     row = data_path.prepare([sys.executable, "-c", "import time; time.sleep(0.5)"], pairs=100)
-    assert row["wall_s"] >= 0.5  # seconds, to one decimal
+    assert row["wall_s"] >= 0.5  # seconds are rounded to one decimal
     assert row["pairs_per_s"] == pytest.approx(100 / row["wall_s"], rel=0.15)
     with pytest.raises(SystemExit, match="no such text"):
         data_path.prepare([sys.executable, "-c", "import sys; sys.exit('no such text')"], pairs=1)
@@ -187,7 +190,7 @@ def test_same_files_are_the_same_bytes(data_path, tmp_path):
     for folder in (one, other):
         folder.mkdir()
         (folder / "train.src-tgt.src.bin").write_bytes(b"words")
-        (folder / "preprocess.log").write_text(folder.name)  # not data
+        (folder / "preprocess.log").write_text(folder.name)  # log files are not compared
     assert data_path.same_files(one, other)
     (other / "train.src-tgt.src.bin").write_bytes(b"wordz")
     assert not data_path.same_files(one, other)
@@ -196,7 +199,7 @@ def test_same_files_are_the_same_bytes(data_path, tmp_path):
 
 
 def test_loading_is_a_share_of_the_step(data_path, workload, monkeypatch, tmp_path):
-    """Both tasks load the data that the step trains on."""
+    """Both tasks must load the same batches as the training step."""
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
     size = replace(workload.TOY, batch_size=4)
     workload.write_dictionaries(tmp_path, size.vocabulary)
@@ -211,12 +214,12 @@ def test_loading_is_a_share_of_the_step(data_path, workload, monkeypatch, tmp_pa
     step = summary[data_path.STEP.name]
     for task in data_path.TASKS:
         row = summary[task]
-        assert row["batches"] == 10  # 38 / 4, none dropped
+        assert row["batches"] == 10  # 38 pairs in batches of 4, including the last one
         assert row["share"] == data_path.share_of_step(row, step["wall_ms"]) > 0
 
 
 def test_the_share_has_the_batch_and_its_part_of_the_epoch(data_path):
-    """In closed form, 1% to load it; 10 s for 1,000 batches are 10 ms each, 2% of 500 ms."""
+    """Loading a batch takes 1 %, and planning takes 10 s for 1,000 batches, which is 10 ms or 2 % of 500 ms."""
     assert data_path.share_of_step({"wall_ratio": 0.01, "epoch_s": 10.0, "batches": 1000}, 500.0) == 0.03
 
 

@@ -1,7 +1,7 @@
-"""Shell scripts never evaluate text that they read from a file. The test finds the places where bash would run it.
+"""Test that shell scripts never evaluate text from a file, by finding the places where bash would run it.
 
-In arithmetic, in an array subscript and in ``${!name}`` bash evaluates the value of a variable, and ``a[$(command)]``
-there runs the command. A variable counts as read from a file if it is assigned by ``read``, ``mapfile`` or a
+In arithmetic, in an array subscript and in ``${!name}`` bash evaluates the value of a variable, where it would run the
+command of ``a[$(command)]``. A variable counts as read from a file if it is assigned by ``read``, ``mapfile`` or a
 substitution that reads files, or from such a variable. Only ``whole_number`` and ``wc`` return text that is safe
 everywhere.
 """
@@ -37,7 +37,7 @@ def statements(text: str) -> list[str]:
 
 
 def names_read(lines: list[str]) -> set[str]:
-    """Return the names of the shell variables that hold text read from a file."""
+    """Return the names of the shell variables that contain text from a file."""
     found: set[str] = set()
     while True:
         size = len(found)
@@ -54,7 +54,10 @@ def names_read(lines: list[str]) -> set[str]:
 
 
 def evaluated(line: str) -> list[str]:
-    """Return the parts of a line whose variables bash evaluates. The number of elements of an array is none."""
+    """Return the parts of a line in which bash evaluates the values of variables.
+
+    The number of elements of an array, ``${#name[@]}``, is harmless.
+    """
     line = re.sub(r"\$\{#[^}]*\}", "0", line)
     parts = re.findall(r"\(\((.*?)\)\)", line)
     parts += re.findall(r"\[\[(.*?-(?:eq|ne|lt|le|gt|ge)\s.*?)\]\]", line)
@@ -66,7 +69,7 @@ def evaluated(line: str) -> list[str]:
 
 
 def offences(text: str) -> list[str]:
-    """Return the lines that evaluate text from a file, or use a construct that no script needs."""
+    """Return the lines that evaluate text from a file or use a forbidden construct."""
     lines = statements(text)
     names = names_read(lines)
     found = [f"{what}: {line.strip()}" for line in lines for what, pattern in NEVER.items() if re.search(pattern, line)]
@@ -82,13 +85,14 @@ def test_scripts_evaluate_no_text_from_files(path: Path) -> None:
     assert offences(path.read_text(encoding="utf-8")) == []
 
 
-SETTING_LINE = r"^#   ([A-Z]\w*(?:=[\w,]+)?(?:, [A-Z]\w*)*) "  # of the comment at the top of a script
+SETTING_LINE = r"^#   ([A-Z]\w*(?:=[\w,]+)?(?:, [A-Z]\w*)*) "  # a setting in the comment at the top of a script
 OTHER_SETTINGS = {"SETS", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"}
-OWN_PROCESSES = {"JOB", "SLOT", "RECIPE_STAGE", "SLURM_ARRAY_TASK_ID", "SLURM_CPUS_PER_TASK"}  # set for jobs
+# A recipe sets these variables for its jobs.
+OWN_PROCESSES = {"JOB", "SLOT", "RECIPE_STAGE", "SLURM_ARRAY_TASK_ID", "SLURM_CPUS_PER_TASK"}
 
 
 def test_only_settings_are_read_from_the_environment() -> None:
-    """Every variable that may be unset is a documented setting, is reset by recipe.sh, or is set above that line."""
+    """A variable that may be unset must be a documented setting, be cleared by recipe.sh, or be set earlier."""
     examples = {path: path.read_text(encoding="utf-8") for path in SCRIPTS if ROOT / "examples" in path.parents}
     documented = re.findall(SETTING_LINE, "\n".join(examples.values()), re.MULTILINE)
     allowed = set(re.findall(r"[A-Z]\w+", " ".join(documented))) | OTHER_SETTINGS | OWN_PROCESSES
@@ -104,17 +108,17 @@ def test_only_settings_are_read_from_the_environment() -> None:
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_lists_are_no_patterns_of_files(path: Path) -> None:
-    """Bash replaces a `*` in an unquoted variable by file names, unless noglob is set, as recipe.sh does."""
+    """Bash replaces a `*` in an unquoted variable by file names, unless noglob is set, which recipe.sh does."""
     text = path.read_text(encoding="utf-8")
     unquoted = re.search(r"for \w+ in (?:[^;\n]* )?\$\{?!?[A-Za-z]|^\s*need_\w+ (?:.* )?\$", text, re.MULTILINE)
-    is_sourced = "set -euo pipefail" not in text  # after recipe.sh
+    is_sourced = "set -euo pipefail" not in text  # such a script is sourced after recipe.sh
     assert not unquoted or is_sourced or "set -o noglob" in text or "lib/recipe.sh" in text
 
 
 @pytest.mark.parametrize("name", ["SYSTEMS", "SEEDS", "RATES", "RATES_x", "DROPOUTS"])
 @pytest.mark.parametrize("value", ["*", "fil?", "[f]ile", "x" * 100_000, "\x1b[2J"])
 def test_a_list_is_not_expanded(tmp_path: Path, name: str, value: str) -> None:
-    """One message has at most 4,000 characters of the given value, and no name of a file of the folder."""
+    """A message has at most 4,000 characters of the value, and no file name of the folder."""
     (tmp_path / "file").touch()
     script = 'set -euo pipefail; source "$1/examples/lib/recipe.sh"; need_systems a b'
     environment = {"PATH": os.environ["PATH"], "RECIPE": "x", "GPUS": "0", "SYSTEMS": "a", "OMP_NUM_THREADS": "1"}
@@ -170,7 +174,7 @@ def test_safe_uses_are_not_reported(script: str) -> None:
 
 
 def test_commands_import_no_module_of_the_working_directory() -> None:
-    """``python -m`` looks there first: a file http.py or re.py next to the data would be run."""
+    """Without -P, ``python -m`` would run a file such as re.py in the working directory."""
     for folder in ("wean_fairseq", "preprocess"):
         for path in (ROOT / folder).rglob("*.py"):
             for start in re.findall(r"sys\.executable,[^\]]*?\"-[mc]\"", path.read_text(encoding="utf-8")):
@@ -180,7 +184,7 @@ def test_commands_import_no_module_of_the_working_directory() -> None:
 @pytest.mark.parametrize("given", [{}, {"POSIXLY_CORRECT": "1"}])
 @pytest.mark.parametrize("command", ['say "$text"', 'die "$text"', 'fail work "$log"'])
 def test_recipes_print_no_control_characters(tmp_path: Path, command: str, given: dict[str, str]) -> None:
-    """Names of files and lines of logs may hold escape sequences that a terminal would obey."""
+    """Names of files and lines of logs may contain escape sequences that a terminal would obey."""
     odd = "\x1b\x07\x7f\x85\x9b\u061c\u200e\u200f\u2028\u202e\u2066\u2069"
     single = b"\x9b\xc2\x9b\x80\x9f"  # C1 characters of Latin-1, which are also bytes of 雛 and 😛
     log = tmp_path / f"log{odd}"
@@ -193,9 +197,50 @@ def test_recipes_print_no_control_characters(tmp_path: Path, command: str, given
     assert not set(done.stdout + done.stderr) & set(odd)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "option"),
+    [
+        ("SEARCH_FLAGS", "--beam 3 --results-path out", "--results-path"),  # the outputs were missing in the log
+        ("SEARCH_FLAGS", "--results-p=out", "--results-path"),  # argparse completes a prefix
+        ("SEARCH_FLAGS", "-s de", "-s"),
+        ("SEARCH_FLAGS", "--quiet", "--quiet"),
+        ("TRAIN_FLAGS", "--lr 0.1 --seed 7", "--seed"),
+        ("TRAIN_FLAGS", "--no-save", "--no-save"),
+        ("SIZES", "--arch lstm", "--arch"),
+        ("FSET_SIZES", "--save-dir=x", "--save-dir"),
+        ("GENERATE", "--train 9 --output /tmp", "--output"),
+    ],
+)
+def test_options_that_a_recipe_sets_are_refused(tmp_path: Path, name: str, value: str, option: str) -> None:
+    done = source(tmp_path, **{name: value})
+    word = next(word for word in value.split() if word.startswith(option[:9]))
+    expected = f"x: error: {name} has {word}, but the recipe sets {option} itself: leave it out.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TRAIN_FLAGS", "--no-save-optimizer-state --tf32 --lr 0.1 --clip-norm -1"),
+        ("SEARCH_FLAGS", "--search-preset cdnpg-sampling --unkpen -5 --path-like --"),
+    ],
+)
+def test_other_options_are_taken(tmp_path: Path, name: str, value: str) -> None:
+    done = source(tmp_path, **{name: value})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def source(folder: Path, **variables: str) -> subprocess.CompletedProcess:
+    """Source the common part of the recipes."""
+    environment = {"PATH": os.environ["PATH"], "RECIPE": "x", "GPUS": "0", "OMP_NUM_THREADS": "1", "RUN": "run"}
+    line = ["bash", "-c", 'set -euo pipefail; source "$1/examples/lib/recipe.sh"', "bash", ROOT]
+    return subprocess.run(line, env=environment | variables, cwd=folder, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("given", ["", " ", "\t "])
 def test_a_list_of_files_has_one(given: str) -> None:
-    """Spaces alone were the error of a program that got no name."""
+    """In an earlier version, a value of only spaces gave an error without the name of the variable."""
     checks = ROOT / "examples" / "lib" / "checks.sh"
     script = 'RECIPE=x TEST=$2 && source "$1" && files_of TEST && echo "${#files[@]}"'
     done = subprocess.run(["bash", "-c", script, "bash", checks, given], capture_output=True, text=True, check=False)
@@ -203,10 +248,24 @@ def test_a_list_of_files_has_one(given: str) -> None:
     assert done.stderr == "x: error: TEST has only spaces: name one file or two.\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [(".", ". is a folder. hint"), ("/dev/null", "/dev/null is a pipe or a device, not a regular file. hint")]
+    + [("pipe", "pipe is a pipe or a device, not a regular file. hint"), ("no", "there is no no. hint")],
+)
+def test_data_that_is_not_a_file_is_named(tmp_path: Path, name: str, expected: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    checks = ROOT / "examples" / "lib" / "checks.sh"
+    line = ["bash", "-c", 'RECIPE=x && source "$1" && need_files hint "$2"', "bash", checks, name]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"x: error: {expected}\n")
+
+
 @pytest.mark.parametrize("name", ["run", "run/seed1"])
 def test_a_run_directory_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
-    """The first command that wrote there failed with the line number of a library, and printed two more lines."""
+    """An earlier version printed the line number of a library and two more lines."""
     (tmp_path / "run" / "seed1").mkdir(parents=True)
+    (tmp_path / "run" / ".run.lock").write_text("a run of wean_fairseq\n", encoding="utf-8")
     (tmp_path / name).chmod(0o555)
     # Without capabilities, the permissions also apply to root.
     as_user = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
@@ -219,7 +278,7 @@ def test_a_run_directory_that_cannot_be_written_is_named(tmp_path: Path, name: s
 
 
 def test_a_name_with_a_line_break_is_not_two_files(tmp_path: Path) -> None:
-    """The second line would be an option of the command that gets the names, or a file of the working directory."""
+    """The second line of such a name could be read as an option or as another file."""
     for name in ("test.tgt", "test.tgt\n--set\nx", "test.tgt2\nother"):
         (tmp_path / name).touch()
     checks = ROOT / "examples" / "lib" / "checks.sh"
@@ -236,7 +295,7 @@ def test_a_restarter_prints_no_control_characters() -> None:
 
 
 def test_a_restarter_takes_a_folder_for_no_expression(tmp_path: Path) -> None:
-    """As an expression of ``find``, -delete deletes the files of the working directory."""
+    """``find`` would interpret -delete as an action, and delete files of the working directory."""
     (tmp_path / "checkpoint1.pt").touch()
     script = ROOT / "examples" / "train_until_done.sh"
     line = ["bash", script, "bash", "-c", "exit 1", "x", "--save-dir", "-delete"]
@@ -252,7 +311,8 @@ def test_a_restarter_takes_a_folder_for_no_expression(tmp_path: Path) -> None:
     [
         (b"a\nb\n", "the files have different numbers of lines ({'source': 2, 'reference': 1}): give the files of one"),
         (b"\xff\n", "source, line 1: byte 0xff at position 1 is not UTF-8; convert the file to UTF-8 first."),
-        (None, "source cannot be read (File too large); give a file that can be."),  # sparse
+        # a sparse file that is larger than the limit
+        (None, "source cannot be read (File too large); give a file that can be."),
     ],
 )
 def test_samples_of_unusable_files_are_one_sentence(tmp_path: Path, content: bytes | None, message: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from wean_fairseq.errors import UserError
 from wean_fairseq.training import trainings
 
-#: The lines of a log that are read, as fairseq writes them.
+#: LOG has the lines that are read from a log, as fairseq writes them.
 LOG = """\
 {'_name': None, 'optimization': {'_name': None, 'max_epoch': 9, 'max_update': 0}, 'seed': 7}
 num. shared model params: 1,234 (num. trained: 1,234)
@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_cost_schedule_and_threads_are_recorded(folder):
-    """The CPU time is the sum of 61 s for the first process and 40 s for the resumed one."""
+    """The CPU time is the sum of 61 s before and 40 s after the training was resumed."""
     found = trainings.describe_system(folder)
     assert (found["cpu_seconds"], found["threads"], found["schedule"]) == (101, 2, 9)
     assert (found["seed"], found["parameters"], found["end"]) == ("7", 1234, "cut")
@@ -52,7 +52,7 @@ def test_logs_of_older_versions_have_the_threads_of_the_environment(folder, monk
 
 
 def test_training_and_validation_data_are_identified(folder):
-    """The expected values come from hashlib's SHA-256 of the bytes, which have line feeds alone."""
+    """The expected checksums are SHA-256 of the bytes, computed with hashlib."""
     text = folder.parent / "text"
     text.mkdir()
     for name in ("train.src", "train.tgt", "valid.src", "test.src"):

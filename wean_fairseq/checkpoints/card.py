@@ -8,8 +8,9 @@ from markupsafe import Markup
 from msgspec import Struct, ValidationError, convert, field
 
 from .. import __version__
-from ..console import without_folders
-from ..errors import UserError, printable
+from ..console import markdown, without_folders
+from ..errors import UserError
+from ..ranges import Count
 from ..storage.files import read_json
 from ..templates import render_template
 from ..text.settings import MANIFEST, Text, small_splits
@@ -30,8 +31,8 @@ class _Score(Struct):
 
 
 class _Data(Struct):
-    sentences: int = 0
-    references: int = 0
+    sentences: Count = 0
+    references: Count = 0
     warnings: list[str] = []
 
 
@@ -53,8 +54,8 @@ class _Source(Struct):
 
 
 class _Split(Struct):
-    kept: int
-    dropped: dict[str, int] = {}
+    kept: Count
+    dropped: dict[str, Count] = {}
 
 
 class _Manifest(Struct):
@@ -63,7 +64,7 @@ class _Manifest(Struct):
     script: str = ""
     sources: list[_Source] = []
     splits: dict[str, _Split] = {}
-    left_out: dict[str, int] = {}
+    left_out: dict[str, Count] = {}
 
 
 def read_evaluations(path: str | Path) -> dict[str, _Scores]:
@@ -139,5 +140,4 @@ def _markdown(value: Any) -> Markup:
     if isinstance(value, list):
         return Markup(", ").join(map(_markdown, value))
     shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    shown = printable(shown[:_SHOWN]).replace("`", "'").replace("|", "\\|")
-    return Markup(shown.replace("<", "&lt;"))
+    return Markup(markdown(shown[:_SHOWN]).replace("`", "'"))

@@ -94,7 +94,7 @@ def export(
         scores: a JSON file of ``wean-evaluate``, for the model card.
         documents: further text files to write, by file name.
         overwrite: once the new folder is complete, replace an older folder that contains only files of an export and
-            ``documents``.
+            ``documents``, and none that has been edited.
 
     Returns:
         True if the steps from text to the model's tokens are known. Otherwise no text.json is written.
@@ -192,6 +192,10 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
         others += [f"{CTRANSLATE2}/{name}" for name in sorted(_foreign_files(inside, Manifest(inside).digests, ()))]
     if others:
         raise UserError(f"{folder} has files that are not of its model ({name_some(others)}): move them elsewhere.")
+    for place in (folder, folder / CTRANSLATE2):
+        manifest = Manifest(place)
+        for path in place.glob("*"):
+            check_file(path, "move it elsewhere, because a new model replaces the folder", manifest=manifest)
 
 
 def _foreign_files(folder: Path, recorded: Collection[str], documents: Collection[str]) -> list[str]:

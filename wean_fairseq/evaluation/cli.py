@@ -6,7 +6,7 @@ from functools import partial
 from pkgutil import resolve_name
 
 from .. import __version__
-from ..console import LARGEST_SEED, command, command_parser, number, whole_number
+from ..console import LARGEST_SEED, check_name, command, command_parser, number, whole_number
 from ..errors import UserError
 from .corpus import lead_rows, read_corpus
 from .evaluate import Resampling, evaluate
@@ -72,6 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--overwrite", action="store_true", help="replace older files of --json and --markdown")
     add("--sentences", action="store_true", help="put one score per sentence into the JSON")
     add("--quiet", action="store_true", help="no progress bar")
+    add("--decoded", action="store_true", help=argparse.SUPPRESS)  # by wean-train or a recipe, which ends with scores
     return parser
 
 
@@ -115,7 +116,7 @@ def score(args: argparse.Namespace) -> Evaluation:
             raise UserError(f"--metric {column.key} compares with the source; give it with --src.")
     resampling = Resampling(args.resamples, args.trials, args.seed, args.all_pairs, args.correction)
     leads = lead_rows(corpus.sources, args.lead, by_characters=tokenize in ("zh", "char"))
-    evaluation = evaluate(systems, corpus, columns, resampling, quiet=args.quiet, leads=leads)
+    evaluation = evaluate(systems, corpus, columns, resampling, quiet=args.quiet, leads=leads, are_outputs=args.decoded)
     if args.tokenize is None and tokenize != "13a":
         evaluation.data.warnings.append(
             f"the references are Chinese: standard metrics use --tokenize {tokenize}; choose another if it is wrong."
@@ -135,6 +136,7 @@ def split_sets(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]
         name = next(rest, "")
         if not name or name.startswith("-") or name in sets:
             raise UserError(f"--set {name}: give every test set its own name, as in --set turk.")
+        check_name(name, "--set")
         own = sets[name] = []
     return common, sets
 

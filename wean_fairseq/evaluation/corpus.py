@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..console import counted
+from ..console import check_name, counted
 from ..errors import UserError
 from .file_formats import check_format
 from .output_reader import SystemOutput
@@ -84,6 +84,8 @@ def read_corpus(
     names = None if groups is None else ["_".join(line.split()) for line in read_aligned("groups", groups)]
     if names is not None and not all(names):
         raise UserError(f"line {names.index('') + 1} of {groups} is empty; name the group of every sentence.")
+    for name in dict.fromkeys(names or ()):
+        check_name(name, f"--groups {groups}")
     notes = [] if sources is None or source is None else _source_notes(sources, source)
     return Corpus(texts, sources, files, names, notes, copyable)
 
@@ -131,8 +133,7 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus, may_be_none: 
     if not systems and not may_be_none:
         raise UserError("no system to score; give --hyp NAME=FILE or --generated NAME=LOG.")
     for name in dict.fromkeys(system.name for system in systems):
-        if not name.isprintable() or not name.strip():
-            raise UserError(f"{name!r} is not a name that tables can show; call the system something else.")
+        check_name(name, "system")
         if is_baseline(name):
             raise UserError(f"{name!r} is the name of a row made from the source; call the system something else.")
     for system in systems:

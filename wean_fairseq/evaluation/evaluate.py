@@ -52,6 +52,7 @@ def evaluate(
     resampling: Resampling = Resampling(),
     quiet: bool = True,
     leads: Sequence[SystemOutput] = (),
+    are_outputs: bool = False,
 ) -> Evaluation:
     """Score every system with every column.
 
@@ -62,9 +63,10 @@ def evaluate(
         resampling: intervals and paired tests.
         quiet: show no progress bar. Outside a terminal, no bar is shown in any case.
         leads: further baseline rows, see `corpus.lead_rows`.
+        are_outputs: the texts are known to be outputs of a model, see `plausibility.find_oddities`.
     """
     check_systems(systems, corpus, may_be_none=bool(leads))
-    oddities = find_oddities(systems, corpus)
+    oddities = find_oddities(systems, corpus, are_outputs)
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
     outputs: dict[str, list[SystemOutput]] = {}

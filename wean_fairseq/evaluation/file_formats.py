@@ -21,6 +21,7 @@ NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?(?:e[-+]?\d+)?|inf|nan)", re.IGNORE
 #: Possible keys of the output text in JSON, the most specific first.
 _TEXT_KEYS = ("text", "hypothesis", "prediction", "output", "generated", "translation", "target")
 _WRITE_JSON = "import json, sys; [print(item{path}) for item in {items}]"
+_LINES = 20  # number of lines from which the output of wean-generate is recognised
 _JSON_ITEMS = ("map(json.loads, sys.stdin)", "json.load(sys.stdin)")
 
 
@@ -133,8 +134,9 @@ def read_json_lines(lines: Sequence[str], path: PathLike) -> list[list[str]] | N
     Raises:
         UserError: if a line is damaged, missing or repeated.
     """
-    first = _parsed(lines[0])
-    if not isinstance(first, dict) or not first.keys() >= {"line", "source", "outputs"}:
+    # Several lines are looked at, because the first one may be damaged.
+    beginning = (_parsed(line) for line in lines[:_LINES])
+    if not any(isinstance(item, dict) and item.keys() >= {"line", "source", "outputs"} for item in beginning):
         return None
     nbest = []
     for number, line in enumerate(lines, start=1):

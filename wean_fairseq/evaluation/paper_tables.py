@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from ..console import OneLineParser, counted, split_name
+from ..console import OneLineParser, counted, markdown, markdown_code, split_name
 from ..errors import UserError, printable
 from .corpus import COPY_ROW, Corpus, read_corpus
 from .evaluate import Resampling, evaluate
@@ -141,7 +141,7 @@ def _measured_lines(
                 continue
             cells = tuple(format_score(scores[key].score) if key else "not scored" for key in keys)
             signatures = dict.fromkeys(evaluation.columns[key].signature for key in keys if key)
-            shown = f"ours (`{system}`)" if kind == "ours" else kind
+            shown = f"ours ({markdown_code(system)})" if kind == "ours" else kind
             mark = legend.mark("R", _describe(result, list(signatures)))
             origins.setdefault((shown, cells), []).append(mark)
     return [Line(name, shown, cells, ", ".join(marks)) for (shown, cells), marks in origins.items()]
@@ -154,9 +154,9 @@ def _describe(result: Result, signatures: Sequence[str]) -> str:
     facts += [counted(data.references, "reference")] if data.references else []
     if not result.where:
         facts += [f"seed {result.seed}", f"commit {(result.commit or 'unknown')[:12]}"]
-    measured = ", ".join(facts) + f", `{result.command}`"
-    signed = "signature " + ", ".join(f"`{signature}`" for signature in signatures)
-    return f"{measured}; {signed}." + (f" {result.note}" if result.note else "")
+    measured = markdown(", ".join(facts)) + f", {markdown_code(result.command)}"
+    signed = "signature " + ", ".join(map(markdown_code, signatures))
+    return f"{measured}; {signed}." + (f" {markdown(result.note)}" if result.note else "")
 
 
 def _missing_line(name: str, row: PublishedRow, table: PublishedTable, data: str, legend: Legend) -> Line:

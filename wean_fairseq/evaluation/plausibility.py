@@ -373,8 +373,13 @@ CHECKS: dict[Callable[[Texts], Iterator[str]], str] = {
 }
 
 
-def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus) -> list[tuple[str, str]]:
+def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus, are_outputs: bool = False) -> list[tuple[str, str]]:
     """Return one sentence for each unusual property of the texts, with the signature entry of the scores it affects.
+
+    Args:
+        systems: texts to check.
+        corpus: references and sources.
+        are_outputs: the texts are known to be outputs of a model, so that nothing in them is an error.
 
     Raises:
         UserError: if the texts cannot be outputs of a system.
@@ -382,7 +387,14 @@ def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus) -> list[tuple
     texts = Texts(systems, corpus)
     notes = [*corpus.notes, *(f"{system.name}: {note}" for system in systems for note in system.notes)]
     oddities = [("", note) for note in notes]
-    return oddities + [(entry, sentence) for check, entry in CHECKS.items() for sentence in check(texts)]
+    for check, entry in CHECKS.items():
+        try:
+            oddities += [(entry, sentence) for sentence in check(texts)]
+        except UserError as error:
+            if not are_outputs:
+                raise
+            oddities.append((entry, str(error)))
+    return oddities
 
 
 def plausibility_warnings(oddities: Iterable[tuple[str, str]], signatures: Iterable[str]) -> Iterator[str]:

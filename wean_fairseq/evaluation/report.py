@@ -3,7 +3,8 @@
 import json
 from collections.abc import Mapping
 
-from ..console import counted
+from ..console import counted, markdown, markdown_code
+from ..errors import printable
 from .corpus import is_baseline
 from .presets import METRIC_PRESETS
 from .score_file import SIGNIFICANT, Evaluation, replace_nan
@@ -93,13 +94,13 @@ def render_text(evaluation: Evaluation, intervals: bool = False) -> str:
 def render_markdown(evaluation: Evaluation, intervals: bool = False) -> str:
     """Return the table, signatures, tests, notes and warnings as Markdown."""
     lines = [score_table(evaluation, intervals, form="markdown").as_markdown()]
-    lines += ["", f"{size_of(evaluation)}. Signatures:", ""]
-    lines += [f"- {key}: `{column.signature}`" for key, column in evaluation.columns.items()]
+    lines += ["", f"{markdown(size_of(evaluation))}. Signatures:", ""]
+    lines += [f"- {markdown(key)}: {markdown_code(column.signature)}" for key, column in evaluation.columns.items()]
     if evaluation.comparisons:
         lines += ["", comparison_heading(evaluation).capitalize(), ""]
-        lines += [f"- {line}" for line in comparison_lines(evaluation)]
+        lines += [f"- {markdown(line)}" for line in comparison_lines(evaluation)]
     lines += [f"\nNote: {note}" for note in notes(evaluation)]
-    lines += [f"\nWarning: {warning}" for warning in evaluation.data.warnings]
+    lines += [f"\nWarning: {markdown(warning)}" for warning in evaluation.data.warnings]
     return "\n".join(lines) + "\n"
 
 
@@ -110,7 +111,7 @@ def render_latex(evaluation: Evaluation, intervals: bool = False) -> str:
         comments += [comparison_heading(evaluation), *comparison_lines(evaluation)]
     comments += [*notes(evaluation), *(f"warning: {warning}" for warning in evaluation.data.warnings)]
     table = score_table(evaluation, intervals, form="latex").as_latex()
-    return "\n".join([table, *(f"% {line}" for line in comments)]) + "\n"
+    return "\n".join([table, *(f"% {printable(line)}" for line in comments)]) + "\n"
 
 
 def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
@@ -142,7 +143,8 @@ def render_all(form: str, evaluations: Mapping[str, Evaluation], *, intervals: b
         content = contents.get("", {"sets": contents})
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write = {"text": render_text, "markdown": render_markdown, "latex": render_latex}[form]
+    escape = markdown if form == "markdown" else str
     return "\n".join(
-        (_HEADINGS[form].format(name) if name else "") + write(evaluation, intervals)
+        (_HEADINGS[form].format(escape(name)) if name else "") + write(evaluation, intervals)
         for name, evaluation in evaluations.items()
     )

@@ -20,13 +20,14 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from ..console import SEED, OneLineParser, counted
+from ..console import SEED, OneLineParser, counted, markdown, markdown_code
 from ..errors import UserError, printable
 from ..optional import LazyModule
+from ..ranges import Amount
 from .corpus import describe_file
 from .score_file import DataFile, Evaluation
 from .tables import Table
@@ -43,15 +44,13 @@ from .text_files import (
 torch = LazyModule("torch")
 
 _BLOCK = re.compile(
-    r"(<!-- results: ([\w.-]+)((?: [^\s<>]+)*) -->\n)(?:(?!<!-- results: ).)*?(<!-- /results -->)", re.DOTALL
+    r"(<!-- results: ([\w.-]+)((?: [^\s<>]+)*) -->[ \t]*(\r?\n))(?:(?!<!-- results: ).)*?(<!-- /results -->)",
+    re.DOTALL,
 )
 _RATE = r"(?:\d{1,9}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,2})?"  # a number that fits into a float
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _NO_TRAININGS = "give trainings.json of a recipe's run"
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
-
-
-Amount = Annotated[float, Meta(ge=0)]
 
 
 class Training(Struct):
@@ -259,30 +258,37 @@ def tables_command(argv: list[str]) -> str:
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     parser.add_argument("--check", action="store_true", help="change nothing, fail if a table is out of date")
     args = parser.parse_args(argv)
-    stale = []
-    for document in args.documents:
-        old = read_text(document)
-        new = fill(old, args.results, document)
-        if new != old:
-            stale.append(document)
-            if not args.check:
-                write_atomically(document, new)
+    texts = {document: read_text(document) for document in args.documents}
+    new = {document: fill(text, args.results, document) for document, text in texts.items()}
+    stale = [document for document, text in texts.items() if new[document] != text]
     if args.check and stale:
         raise UserError(f"{', '.join(stale)}: tables are out of date; run wean-evaluate tables {' '.join(stale)}.")
+    for document in stale:
+        if Path(document).stat().st_nlink > 1:
+            raise UserError(f"{document} has other names (hard links), which would keep the old tables: copy it.")
+    for document in stale:
+        write_atomically(document, new[document])
     return f"{len(stale)} of {len(args.documents)} documents changed.\n"
 
 
 def fill(text: str, folder: PathLike, document: PathLike) -> str:
     """Return a document with all its tables regenerated."""
-    if text.count("<!-- results: ") != len(_BLOCK.findall(text)):
-        raise UserError(f"{document}: a results marker has no <!-- /results --> after it; add it.")
+    filled = {block.start() for block in _BLOCK.finditer(text)}
+    wrong = next((found.start() for found in re.finditer("<!-- results:", text) if found.start() not in filled), None)
+    if wrong is not None:
+        line = text.count("\n", 0, wrong) + 1
+        raise UserError(
+            f"{document}, line {line}: a results marker has no <!-- /results --> after it, or is not of the form "
+            "<!-- results: NAME METRICS --> at the end of a line; correct it."
+        )
 
     def fill_block(block: re.Match[str]) -> str:
         path = Path(folder, f"{block[2]}.json")
-        table = result_table(read_result(path), block[3].split(), path, document)
-        if "<!-- results: " in table or "<!-- /results -->" in table:
+        result = read_result(path)
+        table = result_table(result, block[3].split(), path, document)
+        if any(marker in text for marker in ("<!-- results: ", "<!-- /results -->") for text in (table, result.note)):
             raise UserError(f"{path} has a results marker in a text, which would end the table: remove it.")
-        return block[1] + table + block[4]
+        return block[1] + table.replace("\n", block[4]) + block[5]
 
     return _BLOCK.sub(fill_block, text)
 
@@ -322,16 +328,17 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
     facts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
     if result.commit not in (None, "unknown"):
         commit, changes, _ = str(result.commit).partition("-dirty")
-        facts.append(f"commit {commit[:12]}" + (" with uncommitted changes" if changes else ""))
+        facts.append(f"commit {markdown(commit[:12])}" + (" with uncommitted changes" if changes else ""))
     lines = [Table(["system", *head], rows).as_markdown(), ""]
     intervals = "Intervals are 95% bootstrap intervals."
     if len(seeds) > 1:
         intervals = (
             "Scores with ± are means over the seeds, with 95% t intervals. Other intervals are 95% bootstrap intervals."
         )
-    lines += [f"{', '.join(facts)}. {intervals} Command: `{result.command}`."]
-    lines += [result.note] if result.note else []
-    lines += ["Signatures: " + "; ".join(f"{metric} `{columns[metric].signature}`" for metric in shown) + "."]
+    lines += [f"{', '.join(facts)}. {intervals} Command: {markdown_code(result.command)}."]
+    lines += map(markdown, result.note.splitlines())
+    signed = (f"{markdown(metric)} {markdown_code(columns[metric].signature)}" for metric in shown)
+    lines.append(f"Signatures: {'; '.join(signed)}.")
     return "\n".join(lines) + "\n"
 
 

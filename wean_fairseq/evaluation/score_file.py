@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
+from ..ranges import Amount, Count
 from .metrics.base import Direction
 from .metrics.registry import METRICS
 from .presets import METRIC_PRESETS, STANDARD
@@ -141,7 +142,7 @@ class Comparison(Struct):
     baseline: str
     system: str
     difference: Number
-    differing: int = 0
+    differing: Count = 0
     p_values: Annotated[dict[str, Probability], Meta(min_length=1)] = field(default_factory=dict)
     corrected: dict[str, Probability] | None = None
 
@@ -181,10 +182,10 @@ class DataFile(Struct):
 
     name: str
     sha256: str
-    lines: int = 0
+    lines: Count = 0
     system: str | UnsetType = UNSET
-    empty: int | UnsetType = UNSET
-    outputs_per_sentence: float | UnsetType = UNSET
+    empty: Count | UnsetType = UNSET
+    outputs_per_sentence: Amount | UnsetType = UNSET
 
 
 class ScoredData(Struct):
@@ -196,12 +197,12 @@ class ScoredData(Struct):
         files: the files by role: ``references``, ``source``, ``groups`` and ``systems``.
     """
 
-    sentences: int = 0
-    references: int = 0
-    groups: dict[str, int] | UnsetType = UNSET
+    sentences: Count = 0
+    references: Count = 0
+    groups: dict[str, Count] | UnsetType = UNSET
     files: dict[str, list[DataFile]] = {}
-    resamples: int = 0
-    trials: int = 0
+    resamples: Count = 0
+    trials: Count = 0
     seed: int | None = None
     correction: str | None = None
     warnings: list[str] = []

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar
 
+from ..console import markdown
 from ..errors import printable
 
 _LATEX_SIGNS = {
@@ -86,7 +87,7 @@ class Table:
             lines.append("  ".join(cells).rstrip())
         return "\n".join(lines)
 
-    def as_markdown(self, escape: Callable[[str], str] = lambda text: text.replace("|", "\\|")) -> str:
+    def as_markdown(self, escape: Callable[[str], str] = markdown) -> str:
         """Write the table in Markdown, including the marks and details of cells."""
 
         def write(cell: Cell | str) -> str:
@@ -142,4 +143,4 @@ def display_width(text: str) -> int:
 
 
 def _escape_latex(text: str) -> str:
-    return "".join(_LATEX_SIGNS.get(sign, sign) for sign in text)
+    return "".join(_LATEX_SIGNS.get(sign, sign) for sign in printable(text))

@@ -8,6 +8,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import log2
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from .text_files import PathLike, decode_lines, read_bytes
 
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95
+_ROUNDING = 0.02  # largest difference in bits that the two decimals of ``ppl`` can cause, from a perplexity of 1
 #: Larger numbers are not read, because they overflow the axes of a figure.
 LARGEST_DRAWN = 1e30
 
@@ -215,12 +217,20 @@ def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
         if "train_wall" in line.values:
             log.ends[int(line.epoch)] = line.updates, line.values["train_wall"]
     elif line.subset in ("", subset):
+        _add_likelihood(line.values)
         points = log.valid if line.subset else log.train
         while points and points[-1].updates >= line.updates:
             points.pop()
         while not line.subset and log.valid and log.valid[-1].updates > line.updates:
             log.valid.pop()
         points.append(line)
+
+
+def _add_likelihood(values: dict[str, float]) -> None:
+    """Add ``nll_loss``, which fairseq's cross_entropy does not log if it equals the loss. ``ppl`` is 2 to its power."""
+    is_likelihood = values.get("ppl", 0.0) > 0 and "loss" in values
+    if is_likelihood and abs(log2(values["ppl"]) - values["loss"]) < _ROUNDING:
+        values.setdefault("nll_loss", values["loss"])
 
 
 def _numbers(items: Any) -> dict[str, float]:

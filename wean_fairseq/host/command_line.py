@@ -4,6 +4,7 @@ import argparse
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -20,6 +21,8 @@ from .patches import Original
 from .settings import escape_on_terminals
 
 _PACKAGE = __name__.partition(".")[0]
+# Options and their packages. Without the first one, fairseq ends with exit status 0 and without a training.
+_PACKAGES = {"write_checkpoints_asynchronously": "iopath", "use_plasma_view": "pyarrow"}
 _STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq's, which can train any model here
 
 
@@ -29,8 +32,8 @@ def parse_args_and_arch(
     """Parse a command line. ``--arch NAME --help`` lists the options of that arch. Outputs on a terminal are escaped.
 
     Raises:
-        UserError: if a name is wrong or missing, a learning rate schedule lacks its length, or an option is out of
-            range.
+        UserError: if a name is wrong or missing, an option lacks its package or the length of its schedule, or a number
+            is out of range.
     """
 
     def error(message: str) -> NoReturn:
@@ -49,6 +52,9 @@ def parse_args_and_arch(
     values = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for it
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
+    for name, package in _PACKAGES.items():
+        if getattr(values, name, False) and find_spec(package) is None:
+            raise UserError(f"--{name.replace('_', '-')} needs the package {package}: run `pip install {package}`.")
     if hasattr(values, "nbest") and values.task in _ours(TASK_REGISTRY):
         check_decoding(values)
     check_numbers(values, parser)

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from fairseq.registry import REGISTRIES
 from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import explanations, one_line, sentence_of
 
@@ -28,6 +29,8 @@ _OF_OPTIONS = re.compile(
     r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|world size is"
     "|Dataset not found|same number of examples"
 )
+_PACKAGE = __name__.partition(".")[0]
+_CALLERS = {"fairseq", "fairseq_cli", _PACKAGE}  # the code that calls libraries
 
 
 def show_errors_as_sentences() -> None:
@@ -36,7 +39,8 @@ def show_errors_as_sentences() -> None:
     ``WEAN_TRACEBACK=1`` shows the traceback.
     """
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # otherwise Hydra prints a traceback of each error itself
-    explanations.extend(function for function in (_explain_part, explain) if function not in explanations)
+    if explain not in explanations:
+        explanations.append(explain)
     if getattr(sys.excepthook, "func", None) is not _report:
         sys.excepthook = functools.partial(_report, sys.excepthook)
 
@@ -55,21 +59,26 @@ def _report(
                 handler.handle(logging.makeLogRecord({"msg": line}))
 
 
+def explain(error: BaseException) -> str | None:
+    """Return the sentence that is shown instead of a traceback, or ``None`` for an error that is not the host's."""
+    return _explain_part(error) or _explain_known(error) or _explain_other(error)
+
+
 def _explain_part(error: BaseException) -> str | None:
     """Explain any error in fairseq's code of a tokenizer, BPE or score, and values that Hydra does not accept."""
     reason = one_line(error).lstrip("* ")[:200] or type(error).__name__
-    if isinstance(error, HydraException):
-        return f"an option has a wrong value or none ({reason}): see --help."
     kinds = {type(frame.f_locals.get("self")) for frame, _ in walk_tb(error.__traceback__)}
     for option in ("tokenizer", "bpe", "scoring"):
         for name, kind in REGISTRIES[option]["registry"].items():
             if kind in kinds and kind.__module__.startswith("fairseq."):
                 return f"--{option} {name} cannot be used ({reason}): give the options, files and packages it needs."
+    if isinstance(error, HydraException | OmegaConfBaseException):
+        return f"an option has a wrong value or none ({reason}): see --help."
     return None
 
 
-def explain(error: BaseException) -> str | None:
-    """Return the sentence that is shown instead of a traceback, or ``None`` for an unknown error."""
+def _explain_known(error: BaseException) -> str | None:
+    """Explain errors that are recognised by their messages and by the functions that raise them."""
     message = one_line(error)
     place, function = _raised_by(error)
     module = place.partition(".")[0]
@@ -99,6 +108,20 @@ def explain(error: BaseException) -> str | None:
             "reason, and start all of them again; training resumes from its last checkpoint."
         )
     return None
+
+
+def _explain_other(error: BaseException) -> str | None:
+    """Name the place of any other error that fairseq's own code causes. Errors of torch have a traceback."""
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    roots = [module.partition(".")[0] for module in modules]
+    last = max((number for number, root in enumerate(roots) if root in _CALLERS), default=None)
+    if last is None or roots[last] == _PACKAGE or "torch" in roots[last:] or not isinstance(error, Exception):
+        return None
+    reason = one_line(error)[:200] or extract_tb(error.__traceback__)[-1].line  # an assertion without a message
+    return (
+        f"fairseq failed in {modules[last]} ({type(error).__name__}: {reason}): check the options with --help; "
+        "WEAN_TRACEBACK=1 shows the traceback."
+    )
 
 
 def _raised_by(error: BaseException) -> tuple[str, str]:

@@ -1,12 +1,14 @@
 """Files and lines that fairseq reads in its own way."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ..console import end_with_parent
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
-from ..ranges import check_range
+from ..ranges import MOST_PROCESSES, check_range
 from ..storage.files import LARGEST_TEXT, check_size, open_input, read_regular
 from .patches import Original
 
@@ -55,7 +57,7 @@ def preprocess(original: Original, args: Any) -> Any:
     Raises:
         UserError: with the file or the option.
     """
-    check_range("workers", [args.workers], 1, 1024)
+    check_range("workers", [args.workers], 1, MOST_PROCESSES)
     prefixes = ",".join(filter(None, (args.trainpref, args.validpref, args.testpref))).split(",")
     sides = [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
     texts = [f"{prefix}.{side}" if side else prefix for prefix in prefixes if prefix for side in sides]
@@ -68,6 +70,7 @@ def preprocess(original: Original, args: Any) -> Any:
             raise UserError(
                 f"{file} cannot be read ({error.strerror}): give fairseq-preprocess a text file."
             ) from error
+    os.register_at_fork(after_in_child=end_with_parent)
     try:
         return original(args)
     except FileExistsError as error:

@@ -7,6 +7,7 @@ import torch
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from omegaconf import DictConfig, open_dict
 
+from ..console import end_with_parent
 from ..errors import UserError
 from .patches import Original
 
@@ -59,6 +60,7 @@ def init_from_torchrun(_original: Original, cfg: DistributedTrainingConfig) -> N
     cfg.distributed_rank = _number("RANK")
     cfg.device_id = cfg.distributed_rank % max(1, torch.cuda.device_count())
     cfg.distributed_no_spawn = True  # torchrun has started the processes
+    end_with_parent()
 
 
 def init_from_slurm(original: Original, cfg: DistributedTrainingConfig, pipelines: int | None) -> bool:

@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UserError
 from ..optim.fused_adam import read_betas
-from ..ranges import ANY, check_positive, check_range, check_share, values_of
+from ..ranges import ANY, MOST_PROCESSES, check_positive, check_range, check_share, values_of
 from ..storage.search import check_generation
 
 _LARGEST_FLOAT = 1e30  # numbers that PyTorch converts to float32
@@ -48,15 +48,14 @@ for _least, _names in _AT_LEAST.items():
     _OF_TRAINING |= {(section, name): (_least, ANY) for section, _, name in (n.partition(".") for n in _names.split())}
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the names of an arch's sizes
 _MOST_LAYERS = 1000
-_MOST_PROCESSES = 1024
 _SHARES = ("dropout", "layerdrop")  # suffixes of the names of an arch's shares
 _OF_BATCHES: dict[str, tuple[str, float, float]] = {
     "max_sentences": ("batch-size", 1, ANY),
     "max_tokens": ("max-tokens", 1, ANY),
     "num_shards": ("num-shards", 1, ANY),
-    "num_workers": ("num-workers", 0, _MOST_PROCESSES),
+    "num_workers": ("num-workers", 0, MOST_PROCESSES),
     "shard_id": ("shard-id", 0, ANY),
-    "data_buffer_size": ("buffer-size", 0, ANY),
+    "data_buffer_size": ("data-buffer-size", 0, ANY),
 }
 # Options that fairseq-interactive ignores or fails on after the model is loaded, and their defaults.
 _OF_GENERATE = {"score_reference": False, "prefix_size": 0, "lm_path": None, "sacrebleu": False, "scoring": "bleu"}
@@ -136,7 +135,7 @@ def check_model(cfg: Any) -> None:
 
 def check_task(cfg: Any) -> None:
     """Check length limits and ``--eval-bleu-args``. Raise ``UserError`` for invalid values."""
-    for name in ("max_source_positions", "max_target_positions"):
+    for name in ("max_source_positions", "max_target_positions", "required_seq_len_multiple"):
         check_range(name, values_of(getattr(cfg, name, None)), 1)
     if getattr(cfg, "num_batch_buckets", 0):
         raise UserError("--num-batch-buckets is for TPUs, and fails with NumPy 2.4: leave it out.")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..console import command, command_parser, configure_logging, print_message, split_name, whole_number
+from ..console import check_name, command, command_parser, configure_logging, print_message, split_name, whole_number
 from ..errors import UserError
 from ..generation import load
 from ..optional import LazyModule, import_optional
@@ -50,8 +50,8 @@ def load_systems(args: argparse.Namespace) -> list[System]:
     """Load all checkpoints. Raise ``UserError`` if this fails, or if the arguments contradict each other."""
     named = [split_name(argument, "", "MODEL") for argument in args.checkpoints]
     names = [name for name, _ in named]
-    if not all(name.strip() and name.isprintable() for name in names):
-        raise UserError("the name of a checkpoint must be words that a page can show: give it as NAME=MODEL.")
+    for name in names:
+        check_name(name, "model")
     if len(set(names)) < len(names):
         raise UserError("two checkpoints have the same name: give each its own.")
     folders, texts, berts = (

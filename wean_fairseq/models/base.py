@@ -53,11 +53,10 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def _check_task(cls, task: FairseqTask) -> None:
-        """Reject data with two dictionaries if the family shares words between source and target.
-
-        Reject targets padded on the left.
-        """
+        """Reject tasks without dictionaries, two dictionaries for shared words, and targets padded on the left."""
         source, target = task.source_dictionary, task.target_dictionary
+        if source is None or target is None:
+            raise UserError(f"{cls.family} needs a task with dictionaries, such as --task paraphrase.")
         if cls.capabilities.shares_words and source != target:
             raise UserError(
                 f"{cls.family} shares its words between source and target, but the data has two dictionaries "

@@ -23,7 +23,8 @@ from ..evaluation.results import read_result
 from ..evaluation.score_file import DataFile, Evaluation
 from ..evaluation.text_files import read_bytes, read_lines, read_typed_json
 from ..evaluation.training_log import TrainingLog, read_log
-from ..storage.files import read_regular
+from ..ranges import Count
+from ..storage.files import no_file, read_regular
 from .dumps import kind_of_dump
 
 _DEPTH = 4  # run directories are searched down to this depth
@@ -35,14 +36,14 @@ _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .{0,99} in [\d.]+s \((\d[
 class Split(Struct):
     """Number of pairs in one split of the data."""
 
-    kept: int | None = None
+    kept: Count | None = None
 
 
 class Leak(Struct):
     """Numbers of pairs, source lines and target lines that occur in two splits."""
 
-    pairs: int = 0
-    any: int = 0
+    pairs: Count = 0
+    any: Count = 0
 
 
 class TextManifest(Struct):
@@ -147,7 +148,8 @@ def find_runs(folder: Path) -> list[Path]:
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
-        raise UserError(f"there is no directory {folder}; give the run directory of a recipe.")
+        missing = no_file(folder) if folder.exists() else f"there is no directory {folder}"
+        raise UserError(f"{missing}; give the run directory of a recipe.")
     runs = _find_runs_below(folder, _DEPTH)
     if not runs:
         raise UserError(

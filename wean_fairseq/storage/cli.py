@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..console import OneLineParser, command, counted
 from ..errors import UserError, printable
-from .data_files import record
+from .data_files import has_data_or_model, record
 from .files import is_special, sha256_of
 from .manifest import NAME, Manifest
 
@@ -49,5 +49,8 @@ def _checksum(path: Path, contents: dict[Path, dict[str, str]]) -> str:
         raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")
     if path.resolve().name == NAME:
         return f"{path}: skipped, because it is the list of checksums"
-    contents.setdefault(path.parent, {})[path.name] = sha256_of(path)
+    digest = sha256_of(path)
+    if not has_data_or_model(path.parent):
+        raise UserError(f"{path} is in a folder without data, checkpoints or a model: name one of these.")
+    contents.setdefault(path.parent, {})[path.name] = digest
     return f"{path}: checksum written"

@@ -18,7 +18,14 @@ LARGEST_LOG = 1 << 24  # maximum size in bytes
 _LONGEST_LINE = 1 << 24  # lines with at least this number of bytes are refused
 # A line of the log names a text and the number of its sentences.
 _MADE_FROM = re.compile(r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, ", re.MULTILINE)
+_WEIGHTS = (".pt", ".bin", ".safetensors")  # suffixes of checkpoints and of exported models
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
+
+
+def has_data_or_model(folder: Path) -> bool:
+    """Return True if a folder contains data of fairseq-preprocess or checkpoints, or is an exported model or in one."""
+    in_folder = any(_DATA.fullmatch(path.name) or path.suffix in _WEIGHTS for path in folder.iterdir())
+    return in_folder or any((parent / "model.safetensors").exists() for parent in folder.absolute().parents)
 
 
 def record(folder: Path) -> int:

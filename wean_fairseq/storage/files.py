@@ -125,6 +125,13 @@ def check_size(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> None:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
 
 
+def no_file(path: str | os.PathLike[str]) -> str:
+    """Return the beginning of a message: the path is missing, or is something else than a regular file."""
+    if Path(path).is_dir():
+        return f"{path} is a folder"
+    return f"{path} is a pipe or a device" if Path(path).exists() else f"there is no file {path}"
+
+
 def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> bytes:
     """Read a file that is opened with ``open_regular``.
 
@@ -227,8 +234,9 @@ def write_whole(
 ) -> str:
     """Write a file under a temporary name, and rename it when all of it is on the disk.
 
-    If the path is a symbolic link, the link is kept and its target is written. Devices, pipes and open files of the
-    process, such as ``/dev/stdout``, are written directly.
+    If the path is a symbolic link, the link is kept and its target is written. Other hard links of an older file keep
+    its content, so that a copy of a run made with ``cp -l`` never changes. The permissions of an older file are kept.
+    Devices, pipes and open files of the process, such as ``/dev/stdout``, are written directly.
 
     Args:
         path: path of the file. An older file stays unchanged until the new file replaces it.
@@ -249,12 +257,15 @@ def write_whole(
         remove_partial(path.parent)
         partial, descriptor = _create_locked(path.parent)
         file = HashedFile(os.fdopen(descriptor, "wb"))
+        # remove_partial must be able to open the file if this process is killed
+        keep_permissions(path, descriptor, stat.S_IWUSR)
     try:
         write(file)
         digest = file.finish()
         if announce is not None:
             announce(digest)
         if not special:
+            keep_permissions(path, descriptor)
             # renamed while it is locked, because another process may remove a partial file that is not locked
             os.replace(partial, path)
         file.close()
@@ -271,6 +282,20 @@ def write_whole(
         with contextlib.suppress(OSError), _opened(path.parent) as descriptor:
             os.fsync(descriptor)
     return digest
+
+
+def keep_permissions(old: Path, new: int | Path, more: int = 0) -> None:
+    """Give a new file or folder the owner and the permissions of the older one that it is about to replace, if any.
+
+    Args:
+        new: the descriptor or the path of the new file or folder.
+        more: further permissions.
+    """
+    with contextlib.suppress(OSError):
+        status = old.stat()
+        with contextlib.suppress(OSError):  # only root may give a file to another user
+            os.chown(new, -1 if os.geteuid() else status.st_uid, status.st_gid)
+        os.chmod(new, status.st_mode & 0o777 | more)  # noqa: PTH101 - new may be a descriptor
 
 
 def followed(path: Path) -> Path:
@@ -340,6 +365,7 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     new, old = partial / "new" / folder.name, partial / "old" / folder.name
     try:
         new.mkdir(parents=True)
+        keep_permissions(folder, new, stat.S_IRWXU)
         yield new
         if replace and folder.exists():
             old.parent.mkdir()

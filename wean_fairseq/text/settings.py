@@ -291,6 +291,12 @@ def read_text_settings(folder: Path) -> TextSettings | None:
     return settings_of(manifest.options if manifest.text is None else manifest.text, path)
 
 
+def without_manifest(folder: Path) -> str:
+    """Say why ``read_text_settings`` finds no settings in a folder, for a message."""
+    found = f"a {MANIFEST}, but not the one" if (folder / MANIFEST).exists() else f"no {MANIFEST}"
+    return f"{folder} has {found} of a script of preprocess/"
+
+
 def small_splits(pairs: Mapping[str, int | None]) -> list[str]:
     """Return one sentence for each held-out set that is too small.
 
@@ -318,7 +324,7 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
     folder = _text_of_data(data) if given is None else Path(given)
     settings = None if folder is None else read_text_settings(folder)
     if settings is None and given is not None:
-        raise UserError(f"{given} has no manifest.json of a script of preprocess/: name the directory that one wrote.")
+        raise UserError(f"{without_manifest(Path(given))}: name the directory that one wrote.")
     if settings is None:
         return None
     text = Text(settings, folder)

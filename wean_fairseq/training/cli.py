@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 from typing import get_args
 
 from ..console import command, command_parser, configure_logging, number, whole_number
-from ..errors import UserError
+from ..ranges import MOST_PROCESSES
 from .defaults import ARCHS_OF, BERT_ARCHS
 from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
 
@@ -76,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--search", metavar="OPTIONS", help="search options of fairseq-generate, such as '--beam 8 --lenpen 1.2'")
     add("--seed", type=whole_number(0), metavar="N", help="seed of the training (default: 1)")
-    add("--processes", type=whole_number(1), metavar="N", help="processes (default: one per GPU)")
+    add("--processes", type=whole_number(1, MOST_PROCESSES), metavar="N", help="processes (default: one per GPU)")
     add("--device", choices=("cpu", "cuda"), help="where to train (default: a GPU, if there is one)")
     return parser
 
@@ -85,9 +85,6 @@ def _train(args: argparse.Namespace) -> None:
     given = vars(args)
     config, given["from"] = given.pop("config"), given.pop("from_")
     given["data"] = args.data if len(args.data) > 1 else (args.data or [None])[0]
-    for name in ("output", "work", "from", "bert", "embedding_file"):
-        if given[name] == "":
-            raise UserError(f"--{name.replace('_', '-')} is empty: give a path, or leave it out.")
     for name in ("valid", "test"):
         given[name] = split_value(given[name]) if given[name] else None
     chosen = read_file(config) if config is not None else {}

@@ -7,7 +7,6 @@ The exit status is the exit status of the command. Without a terminal, a line is
 the bar.
 """
 
-import ctypes
 import math
 import signal
 import subprocess
@@ -22,21 +21,12 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
-from ..console import OneLineParser, command, whole_number
+from ..console import OneLineParser, command, end_with_parent, whole_number
 from ..evaluation.training_log import parse_line
+from ..ranges import MOST_PROCESSES
 from ..storage.files import open_growing
 
 _QUIET_SECONDS = 60  # seconds between two lines if there is no terminal
-_PR_SET_PDEATHSIG = 1  # constant of Linux's prctl
-_prctl = ctypes.CDLL(None).prctl
-
-
-def end_with_parent() -> None:
-    """Let Linux send SIGTERM to this process when its parent ends, even if SIGKILL ends the parent.
-
-    Otherwise, a training would continue without its parent, and the repeated command would find the folder locked.
-    """
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Progress:
@@ -169,7 +159,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", type=Path, required=True, help="file to append the command's output to")
     parser.add_argument("--errors", type=Path, help="separate file for its standard error")
     parser.add_argument("--epochs", type=whole_number(1), default=1, help="epochs of a training")
-    parser.add_argument("--processes", type=whole_number(1), default=1, help="processes of a training")
+    parser.add_argument("--processes", type=whole_number(1, MOST_PROCESSES), default=1, help="processes of a training")
     parser.add_argument("--count", default="", help="beginning of the output lines to count")
     parser.add_argument("--total", type=whole_number(0), default=0, help="expected number of these lines")
     parser.add_argument("command", nargs="+", help="after --: the command")

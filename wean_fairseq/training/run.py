@@ -27,7 +27,7 @@ from ..evaluation.cli import main as evaluate
 from ..evaluation.text_files import read_typed_json
 from ..generation.cli import main as generate
 from ..reporting.report_cli import main as write_report
-from ..storage.files import read_regular, sha256_of, write_text
+from ..storage.files import no_file, read_regular, sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.saved_tables import is_saved_table, table_files
 from ..storage.search import options_line, read_search
@@ -135,7 +135,7 @@ class TrainingRun:
         self.on_cpu  # noqa: B018 - it looks for the GPU
         for path in self.inputs:
             if not path.is_file() and not is_saved_table(path):
-                raise UserError(f"there is no file {path}: give your pairs as a table, or as two text files.")
+                raise UserError(f"{no_file(path)}: give your pairs as a table, or as two text files.")
         self.check_folders()
 
     def check_folders(self) -> None:
@@ -157,13 +157,9 @@ class TrainingRun:
         # Every run writes its settings first. Therefore a folder with files but without settings does not belong to a
         # run.
         others = {path.name for path in work.iterdir()} - {SAVED_TABLES, state.LOCK} if work.is_dir() else set()
-        if others and "settings" not in others:
+        if others and not state.is_settings(work / "settings"):
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
-        for path in sorted(work.rglob("*")):
-            if not path.is_dir() and not (path.is_file() and path.resolve().is_relative_to(work.resolve())):
-                raise UserError(
-                    f"{path} is not a file, or is a link to one outside of {work}: remove it, and start again."
-                )
+        state.check_entries(work)
         is_ours = self._published == _checksums_of(folder) != ""
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")
@@ -330,7 +326,14 @@ class TrainingRun:
             say(f"{self.arch} {note}")
         write_text(self.work / "trainings.json", json.dumps(trained, indent=1) + "\n")
         line = [*self.options.score, *(["--lowercase"] if self.lowercase else [])]
-        line += ["--json", str(self.work / "test.json"), "--markdown", str(self.work / "test.md"), "--overwrite"]
+        line += [
+            "--json",
+            str(self.work / "test.json"),
+            "--markdown",
+            str(self.work / "test.md"),
+            "--overwrite",
+            "--decoded",
+        ]
         sets = self.test_sets()
         for test_set, (sources, *references) in sets.items():
             outputs = [f"{system}={self.output(system, test_set)}" for system in self.systems()]

@@ -16,8 +16,8 @@ from msgspec import Meta, Struct, ValidationError, convert, structs
 
 from ..console import whole_number
 from ..errors import UserError, name_some, shown, similar
-from ..ranges import check_positive
-from ..storage.files import read_regular
+from ..ranges import MOST_PROCESSES, check_positive
+from ..storage.files import no_file, read_regular
 from ..storage.search import check_generation, parse_search
 from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, VECTOR_ARCHS, Sizes
 
@@ -94,7 +94,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     patience: Positive = 4
     search: str = ""
     seed: NotNegative = 1
-    processes: Positive | None = None
+    processes: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
     device: Literal["", "cpu", "cuda"] = ""
 
     @property
@@ -204,8 +204,10 @@ def build_settings(values: Mapping[str, Any]) -> Settings:
     if settings.old_test is not None and len(settings.old_test) != 2:
         raise UserError("old_test takes two text files: sources and references.")
     for name, place in (("output", settings.output), ("work", str(settings.work_folder))):
-        if ":" in place or "${" in place:
-            raise UserError(f"{name} {place} has : or ${{ in its name, which fairseq splits or replaces: give another.")
+        if any(mark in place for mark in (":", ",", "${")):
+            raise UserError(
+                f"{name} {place} has : or , or ${{ in its name, which fairseq splits or replaces: give another."
+            )
     if not 1 <= len(settings.files("data")) <= 2:
         raise UserError("data takes one file with both sides, or two text files.")
     _check_training(settings)
@@ -225,9 +227,7 @@ def _check_pretrained(settings: Settings) -> None:
         if settings.task == "essay" or settings.arch not in (None, *VECTOR_ARCHS):
             raise UserError(f"embedding_file is for the archs {', '.join(VECTOR_ARCHS)}: give one of them.")
         if not Path(settings.embedding_file).is_file():
-            raise UserError(
-                f"there is no file {settings.embedding_file!r}: give embedding_file a file of word vectors."
-            )
+            raise UserError(f"{no_file(settings.embedding_file)}: give embedding_file a file of word vectors.")
 
 
 def _check_training(settings: Settings) -> None:

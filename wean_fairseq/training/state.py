@@ -10,10 +10,12 @@ value can be corrected.
 """
 
 import fcntl
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,10 +23,15 @@ from msgspec import Struct
 from ..console import OneLineParser, print_text
 from ..errors import UserError, printable, sentence_of
 from ..storage.files import open_growing, read_regular, sha256_of, write_text
+from .defaults import ARCHS_OF
 
 CHANGED = 3  # exit status if settings have changed
 LOCK = ".run.lock"  # file in the folder of a run that the run locks. Recipes lock it, too
 _HASH = "SHA-256 of "
+_RECORDED = re.compile(rf"SEED=[0-9]+|{_HASH}.+=[0-9a-f]{{64}}")  # a line that the settings of every run have
+# names of files, and of folders, in a work folder
+_FILE = re.compile(r"settings|command|published|\.trained|.*\.(json|jsonl|md|source|log|out|txt|pt|src|tgt|lock)")
+_FOLDER = re.compile("|".join(["text", "bin", "report", "tables", *chain(*ARCHS_OF.values())]))
 _SHOWN = 200  # maximum number of characters of a value in a message
 # Patterns of files that exist only if the settings of a run directory, or the options of a training, have been used.
 _MADE = ("text*/manifest.json", "text/*/manifest.json", "*/checkpoint*.pt", "checkpoint*.pt")
@@ -113,6 +120,28 @@ def compare_settings(file: Path, lines: list[str]) -> list[str]:
         for name in dict.fromkeys([*recorded, *values])
         if recorded.get(name) != values.get(name)
     ]
+
+
+def is_settings(file: Path) -> bool:
+    """Return True if a file has settings of a run. Recipes recognise them in the same way."""
+    try:
+        lines = read_regular(file).decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    return all("=" in line for line in lines) and any(map(_RECORDED.fullmatch, lines))
+
+
+def check_entries(work: Path) -> None:
+    """Raise ``UserError`` if an entry of the work folder of wean-train would be replaced or written by mistake.
+
+    These are devices, links to other folders, and entries with the name of a file or folder that the run writes.
+    """
+    for path in sorted(work.rglob("*")):
+        if (_FILE if path.is_dir() else _FOLDER).fullmatch(path.name):
+            kinds = ("folder", "file") if path.is_dir() else ("file", "folder")
+            raise UserError(f"{path} is a {kinds[0]}, but wean-train writes a {kinds[1]} of this name: move it.")
+        if not path.is_dir() and not (path.is_file() and path.resolve().is_relative_to(work.resolve())):
+            raise UserError(f"{path} is not a file, or is a link to one outside of {work}: remove it, and start again.")
 
 
 def _values(lines: list[str]) -> dict[str, str]:

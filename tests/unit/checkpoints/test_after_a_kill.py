@@ -102,7 +102,7 @@ def test_two_writers_of_one_file_write_two_files_of_which_the_last_stays(tmp_pat
 
 
 def test_a_file_of_the_user_with_a_similar_name_stays(tmp_path):
-    """The file must stay even if it is the input, as in ``wean-generate --input OUT.tmp --output OUT``."""
+    """Test that the file stays even if it is the input, as in ``wean-generate --input OUT.tmp --output OUT``."""
     for name in ("out.tmp", "out.part", ".out"):
         (tmp_path / name).write_bytes(b"mine")
     write_whole(tmp_path / "out", lambda file: file.write(b"new"))
@@ -295,9 +295,9 @@ def test_a_training_that_is_done_is_not_gone_on_with(values, updates, waited, do
 
 @pytest.fixture
 def load(tmp_path, monkeypatch):
-    """Load a checkpoint of a training that was ended by both limits.
+    """Return a function that loads a checkpoint of a training which both limits have ended.
 
-    Return the conditions that may stop the next training.
+    The function returns the conditions that may stop the next training.
     """
     writing.save({"model": {}}, tmp_path / "checkpoint_best.pt")
 
@@ -363,7 +363,7 @@ def drawn(monkeypatch):
         task = Task()
         numbers.clear()
         for update in updates:
-            torch.manual_seed(1 + update)  # as fairseq's trainer does
+            torch.manual_seed(1 + update)  # fairseq's trainer sets this seed
             for _ in range(2):
                 task.train_step({}, update_num=update)
         return list(numbers)

@@ -1,6 +1,6 @@
 """Test averages against the closed form, and check that exports load without a changed bit.
 
-Both refuse incompatible input.
+Averages and exports refuse incompatible input.
 """
 
 import json
@@ -189,6 +189,24 @@ def test_an_export_replaces_only_an_older_export(exported, tmp_path, data):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".wean-")]
 
 
+@pytest.mark.parametrize("name", ["README.md", "config.json", "ctranslate2/config.json"])
+def test_an_export_does_not_replace_an_edited_file(exported, tmp_path, data, name):
+    """A repeated recipe replaced the model card that a user had completed."""
+    (exported / "ctranslate2").mkdir()
+    (exported / "ctranslate2" / "config.json").write_text("{}")
+    assert main_checksum([str(exported / "ctranslate2" / "config.json")]) == 0
+    before = (exported / name).read_text(encoding="utf-8")
+    (exported / name).write_text(f"{before}edited", encoding="utf-8")
+    with pytest.raises(
+        UserError, match=rf"{name} has changed since .* move it elsewhere, because a new model replaces"
+    ):
+        export(tmp_path / "a.pt", exported, data, overwrite=True)
+    assert (exported / name).read_text(encoding="utf-8") == f"{before}edited"
+    (exported / name).rename(tmp_path / "mine")
+    export(tmp_path / "a.pt", exported, data, overwrite=True)
+    assert "edited" not in (exported / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     "name", ["notes.md", "ctranslate2/my_notes.txt", "ctranslate2/deep/config.json", "README.md/my"]
 )
@@ -209,7 +227,7 @@ def test_an_export_does_not_replace_foreign_files_with_a_checksum_or_in_a_subfol
 
 
 def test_an_export_replaces_no_folder_of_data_or_checkpoints(tmp_path, data):
-    """wean-checksum and trainings also write checksums of all files in such folders, like exports."""
+    """wean-checksum and trainings write checksums into folders of data or checkpoints, as exports do."""
     (tmp_path / "ck").mkdir()
     path = saved(tmp_path / "ck" / "a.pt")
     Manifest(data).confirm({file.name: sha256_of(file) for file in data.iterdir()})
@@ -252,7 +270,7 @@ def test_an_export_without_checksums_is_refused_where_it_is_no_export(exported, 
 
 
 def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
-    """Without its codes or its search, a model would produce different output."""
+    """Test an export without its codes or its search, with which the model would produce different output."""
     folder = tmp_path / "export"
     export(saved(tmp_path / "a.pt"), folder, data, prepared)
     names = [path.name for path in folder.iterdir() if path.name != "checksums.sha256"]
@@ -270,7 +288,10 @@ def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
 
 @pytest.mark.parametrize("content", [None, ""])
 def test_an_export_that_lost_its_checksums_and_steps_is_named(tmp_path, data, prepared, caplog, content):
-    """Without its text steps, a model produces different output. Only the checksums show that they are missing."""
+    """Test an export without its text steps, with which the model would produce different output.
+
+    Only the checksums show that the text steps are missing.
+    """
     folder = tmp_path / "export"
     export(saved(tmp_path / "a.pt"), folder, data, prepared)
     read_export(folder)
@@ -320,7 +341,7 @@ def test_a_sparse_file_of_an_export_is_not_read(exported, name):
 
 
 def test_sparse_weights_are_not_read(exported):
-    """The length of the file is in the header of safetensors."""
+    """Test a sparse file whose length differs from the length in the header of safetensors."""
     with (exported / "model.safetensors").open("r+b") as file:
         file.truncate(100 << 30)
     with pytest.raises(Damaged, match="is damaged, or was not written by wean-export"):
@@ -413,7 +434,7 @@ def doubled(times):
     ],
 )
 def test_members_that_an_export_cannot_hold_are_refused(tmp_path, data, changes, said):
-    """Such members would take hours to write, cause a traceback, or create a folder that cannot be read."""
+    """Test members that would take hours to write, cause a traceback, or create a folder that cannot be read."""
     torch.save(state() | changes, tmp_path / "odd.pt")
     with pytest.raises(UserError, match=said):
         export(tmp_path / "odd.pt", tmp_path / "model", data)
@@ -429,7 +450,7 @@ def test_dictionaries_are_always_there(tmp_path, data, source_lang):
     torch.save(content, tmp_path / "a.pt")
     export(tmp_path / "a.pt", tmp_path / "export", data)
     assert {path.name for path in (tmp_path / "export").glob("dict.*")} == {"dict.src.txt", "dict.tgt.txt"}
-    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "export"))  # the name of a folder instead of a file
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "export"))  # the path is a folder instead of a file
     assert (loaded["cfg"].task.source_lang, loaded["cfg"].task.target_lang) == ("src", "tgt")
     (data / "train.src-tgt.src.bin").unlink()
     with pytest.raises(UserError, match=r"neither the checkpoint nor the files in .* tell the two sides"):
@@ -487,7 +508,7 @@ def unloaded(monkeypatch):
 
 @pytest.mark.parametrize("name", ["valid.src", "manifest.json", "bpe.codes"])
 def test_a_foreign_text_cannot_lead_to_a_file_elsewhere(tmp_path, data, prepared, name):
-    """Through a link in the text folder, a line of a private file, or the whole file, would be exported."""
+    """Test links in the text folder, through which a line of a private file, or all of it, would be exported."""
     foreign = tmp_path / "downloads"
     foreign.mkdir()
     data, prepared = data.rename(foreign / "data"), prepared.rename(foreign / "text")
@@ -541,7 +562,7 @@ def test_the_command_writes_only_models_that_can_be_loaded(tmp_path, capsys, spo
 
 @pytest.mark.parametrize("name", ["example.txt", "valid.src"])
 def test_a_link_out_of_a_folder_is_no_example(tmp_path, name):
-    """Otherwise, a model or a prepared text of another person could show and export any file."""
+    """Test a link out of a folder, through which another person's model or text could show and export any file."""
     folder, other = tmp_path / "model", tmp_path / "secret"
     folder.mkdir()
     other.write_text("a b\n", encoding="utf-8")
@@ -553,7 +574,7 @@ def test_a_link_out_of_a_folder_is_no_example(tmp_path, name):
 
 
 def test_a_foreign_log_cannot_name_a_text_elsewhere(tmp_path, data, prepared, caplog):
-    """Otherwise a line of that text would be exported as an example."""
+    """Test a log of another person that names a text, a line of which could be exported as an example."""
     foreign = (tmp_path / "downloads" / "data").parent
     foreign.mkdir()
     data = data.rename(foreign / "data")
@@ -586,7 +607,7 @@ def test_a_search_option_that_is_not_finite_is_named(tmp_path, value, capsys):
     ("option", "value", "most"), [("beam", 10**6, 200), ("min-len", 9999, 2000), ("max-len-a", 50.0, 10)]
 )
 def test_a_search_that_takes_days_is_not_stored(tmp_path, option, value, most, capsys):
-    """A model folder from another person could otherwise take all memory for one sentence."""
+    """Test a search with which a model folder of another person could take all memory for one sentence."""
     assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), f"--{option}", str(value)]) == 2
     assert f"a stored --{option} must be at most {most}, but is {value}." in capsys.readouterr().err
 
@@ -637,7 +658,10 @@ def test_an_export_knows_its_search(tmp_path, data):
 
 @pytest.mark.usefixtures("unloaded")
 def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp_path, data):
-    """The file that recipes store also has unrelated options. Options on the command line have precedence."""
+    """Test with the file that recipes store, which also has unrelated options.
+
+    Options on the command line have precedence.
+    """
     saved(tmp_path / "a.pt")
     kept = "--search-preset\nwean\n--replace-unk\n--beam 5\n--copy-provenance\n'a file'\n--max-len-b\n10\n"
     (tmp_path / SEARCH_FILE).write_text(kept)
@@ -651,7 +675,7 @@ def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp
 
 @pytest.mark.usefixtures("unloaded")
 def test_an_export_keeps_the_length_of_essays(tmp_path, data):
-    """A recipe stores the length next to the checkpoint of an arch that plans by length."""
+    """Test the length that a recipe stores next to the checkpoint of an arch that plans by length."""
     content = state()
     content["cfg"]["task"]["_name"] = "topic_essay"
     torch.save(content, tmp_path / "a.pt")
@@ -783,13 +807,13 @@ def test_the_checksums_of_a_whole_model_leave_out_their_own_file(exported, capsy
     assert main_checksum([str(path) for path in sorted(exported.iterdir())]) == 0
     assert capsys.readouterr().out.count("skipped, because it is the list of checksums") == 2
     assert (exported / "checksums.sha256").read_bytes() == before
-    with (exported / "checksums.sha256").open("a") as file:  # in the form of an earlier wean-checksum
+    with (exported / "checksums.sha256").open("a") as file:  # add a line in the form of an earlier wean-checksum
         file.write(f"{'0' * 64}  checksums.sha256\n")
     assert read_export(exported)["model"]
 
 
 def test_the_checksums_of_a_folder_are_read_once_and_written_once(exported, monkeypatch):
-    """A folder with 4,000 files took 110 seconds, because the whole list was read again for each file."""
+    """An earlier version took 110 s for a folder with 4,000 files, as it read the whole list for each file."""
     for number in range(9):
         (exported / f"file{number}").touch()
     read, calls = Manifest._read, []

@@ -39,7 +39,7 @@ def saved(path, content):
 
 
 def test_a_card_shows_data_settings_scores_and_limits(tmp_path):
-    """The card shows 20 * 60 + 34 parameters and all values of the constants above.
+    """Test that the card shows 20 * 60 + 34 parameters and all values of the constants above.
 
     Markup in a name must have no effect.
     """
@@ -84,6 +84,13 @@ def test_several_test_sets_have_a_table_each(tmp_path):
     card = write_card(STATE, 9, None, scores, "")
     assert card.count("| system | BLEU |") == 2
     assert "old-test, 6 sentences" in card
+
+
+def test_negative_numbers_are_refused(tmp_path):
+    scores = tmp_path / "scores.json"
+    scores.write_text('{"columns": {}, "systems": {}, "data": {"sentences": -5}}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"has no scores .*Expected `int` >= 0 - at `.*sentences`"):
+        read_evaluations(scores)
 
 
 def test_what_is_not_known_is_said(tmp_path):

@@ -1,6 +1,6 @@
 """Test that the configuration of a checkpoint is read unchanged if fairseq wrote it.
 
-Anything else is refused, and the message names it.
+Any other content is refused, and the message names this content.
 """
 
 import ast
@@ -100,7 +100,7 @@ def test_what_fairseq_does_not_write_is_refused(tmp_path, options, why, reader):
 
 @pytest.mark.parametrize("reader", ["own", "fairseq's"])
 def test_a_name_of_bytes_is_refused_before_it_is_made(tmp_path, reader):
-    """Pickle protocol 2 creates bytes by a function call, so a file could choose the hash of its keys."""
+    """Test keys of bytes, which pickle protocol 2 creates by a function call, so a file could choose their hash."""
     path = tmp_path / "hostile.pt"
     torch.save(state(cfg={"model": {b"a": 2}}), path)
     with pytest.raises(Damaged, match="has a pickle with keys that are neither texts nor numbers"):
@@ -145,8 +145,8 @@ def nested(containers):
     return {"a": nested(containers - 1)} if containers > 1 else {}
 
 
-# The largest options that are read, which are far larger than those that fairseq writes. Each entry has a function, the
-# size, and the error for a larger size.
+# The largest options that are accepted, which are far larger than the options that fairseq writes. Each entry has a
+# function, the size, and the error for a larger size.
 LIMITS = {
     "containers": (nested, 21, "nested in each other without end"),
     "values": (lambda size: {str(number): 0 for number in range(size)}, 9_999, "more than 10000 values"),
@@ -185,7 +185,7 @@ def test_what_fairseq_writes_is_copied():
 
 
 def test_fairseq_is_given_the_copy(tmp_path):
-    """fairseq gets the copy, even if the dictionary in the file is of another type."""
+    """Test that fairseq gets the copied configuration, even if the file has a dictionary of another type."""
     path = tmp_path / "checkpoint.pt"
     model = collections.OrderedDict(_name="wean_lstm")
     torch.save(state(cfg={"model": model, "task": {"_name": "paraphrase"}}), path)

@@ -132,14 +132,14 @@ def test_where_none_keeps_the_optimiser_a_training_is_not_begun_anew_unless_it_i
 
 @pytest.mark.parametrize("name", ["checkpoint_average.pt", "checkpoint.pt", "checkpoint3_old.pt"])
 def test_files_that_fairseq_did_not_name_are_the_users(folder, name):
-    """Such a file contains the optimiser's state and the updates of one of its inputs."""
+    """Test files of users, such as averages, with the optimiser state and the updates of one of their inputs."""
     save(folder, name, 30)
     (folder / "checkpoint_last.pt").unlink()
     assert chosen(folder) == "checkpoint_2_15.pt"
 
 
 def test_the_last_checkpoint_named_by_its_path_is_the_last_checkpoint(folder, tmp_path):
-    """Some scripts also pass --restore-file at the first start."""
+    """Test --restore-file with the path of the last checkpoint, which some scripts also pass at the first start."""
     new = tmp_path / "new"
     assert chosen(new, restore_file=str(new / "checkpoint_last.pt")) is None
     cut(folder / "checkpoint_last.pt")
@@ -174,7 +174,7 @@ class Attack:
 
 @pytest.mark.parametrize("name", ["checkpoint_last.pt", "checkpoint_best.pt"])
 def test_a_hostile_checkpoint_is_never_passed_over(folder, tmp_path, name):
-    """It is an attack, not an accident, so the user has to know."""
+    """Test that a hostile checkpoint is an error, because it is an attack that the user has to know about."""
     (folder / "checkpoint_last.pt").unlink()
     (folder / "checksums.sha256").unlink(missing_ok=True)
     save(folder, name, 30, manifest=False, attack=Attack(tmp_path / "ran"))
@@ -184,7 +184,7 @@ def test_a_hostile_checkpoint_is_never_passed_over(folder, tmp_path, name):
 
 
 def test_a_folder_of_an_export_to_begin_with_is_read_as_its_file(tmp_path: Path) -> None:
-    """fairseq would treat the folder as a missing file, and train from scratch with exit status 0."""
+    """Test an export folder, which fairseq would treat as a missing file, so that it would train from scratch."""
     configuration = OmegaConf.structured(CheckpointConfig)
     configuration.finetune_from_model = str(tmp_path)
     assert _starting_from(configuration, None).finetune_from_model == str(tmp_path / "model.safetensors")

@@ -77,7 +77,7 @@ def test_a_converted_model_gives_every_word_the_same_probability(arch, options, 
 
 @pytest.mark.parametrize(("arch", "options"), MODELS.values(), ids=MODELS)
 def test_a_converted_model_writes_the_same(arch, options, translator):
-    """The oracle is fairseq's greedy search, because the two libraries end a beam search by different rules."""
+    """Compare with fairseq's greedy search, because the two libraries end a beam search by different rules."""
     model, batch = make_model(arch, options), make_batch()
     search = SequenceGenerator([model], TASK.target_dictionary, beam_size=1, max_len_b=9)
     inputs = {name: batch[name] for name in ("src_tokens", "src_lengths")}
@@ -89,9 +89,9 @@ def test_a_converted_model_writes_the_same(arch, options, translator):
 
 @pytest.mark.parametrize("case", ["paraphrase_transformer", "essay_transformer"])
 def test_an_export_has_the_converted_model_beside_its_own(case, translator, tmp_path):
-    """An arch without a dataclass, such as fairseq's own, can be loaded from its export.
+    """Test that the export of an arch without a dataclass, such as fairseq's archs, can be loaded.
 
-    The export does not say where it was trained.
+    The export must not contain the folder in which the model was trained.
     """
     arch, options = MODELS[case]
     model = make_model(arch, options)
@@ -107,7 +107,7 @@ def test_an_export_has_the_converted_model_beside_its_own(case, translator, tmp_
         "train_subset": "train",
         "num_shards": 1,
         "shard_id": 0,
-    }  # options of other sections
+    }  # these options belong to other sections
     task |= others | {"_name": "paraphrase"}
     (tmp_path / "data").mkdir()
     for side in ("src", "tgt"):

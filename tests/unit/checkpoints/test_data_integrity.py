@@ -57,7 +57,7 @@ def make_task(data):
 
 class Model:
     def set_epoch(self, epoch):
-        """Make the same calls as the task."""
+        """Accept the call that the task makes at the start of an epoch."""
 
 
 def begin_training(data):
@@ -92,7 +92,7 @@ def test_one_changed_bit_in_the_data_is_refused_by_name(data, name):
 
 
 def test_capital_digits_and_line_ends_of_other_programs_are_read(tmp_path):
-    """``sha256sum --check`` accepts both."""
+    """Test capital digits and line ends of other programs, which ``sha256sum --check`` accepts."""
     lines = [f"{'aB' * 32}  {name}\r\n" for name in ("a", "b c")]
     (tmp_path / NAME).write_text("".join(lines), newline="")
     assert Manifest(tmp_path).digests == {"a": ["ab" * 32], "b c": ["ab" * 32]}
@@ -131,7 +131,7 @@ def test_the_parts_of_combined_data_are_looked_at_where_they_are_combined(data):
 
 
 def test_a_checkpoint_does_not_choose_where_to_write(data, tmp_path):
-    """fairseq-validate creates the task from the checkpoint's configuration."""
+    """Test that the path is ignored if fairseq-validate creates the task from the checkpoint's configuration."""
     for given, expected in (({"from_checkpoint": True}, None), ({}, "somewhere")):
         options = ParaphraseConfig(
             data=str(data), source_lang="src", target_lang="tgt", copy_provenance=str(tmp_path / "somewhere")
@@ -279,6 +279,19 @@ def test_a_negative_word_number_is_refused(data):
         make_task(data).load_dataset("train")
 
 
+@pytest.mark.parametrize(
+    ("beside", "status"),
+    [("notes.txt", 2), ("dict.txt", 2), ("dict.src.txt", 0), ("x.pt", 0), ("model.safetensors", 0), ("train.a-b.a", 0)],
+)
+def test_a_file_gets_a_checksum_only_beside_data_or_a_model(tmp_path, capsys, beside, status):
+    """A file in another folder, such as /etc, would get a checksums.sha256 beside it."""
+    (tmp_path / "passwd").write_text("x\n")
+    (tmp_path / beside).touch()
+    assert main_checksum([str(tmp_path / "passwd")]) == status
+    assert (tmp_path / "checksums.sha256").exists() == (status == 0)
+    assert status == 0 or "is in a folder without data, checkpoints or a model" in capsys.readouterr().err
+
+
 # --- data that is not what its text says ----------------------------------------------------------------------------
 
 
@@ -297,7 +310,7 @@ def preprocessed(folder, source, target):
 
 
 def test_lone_carriage_returns_that_shift_pairs_are_refused(tmp_path, capsys):
-    """For fairseq, both sides have four lines. It would pair "b" with "2", and "b c" with "3 4"."""
+    """Test texts in which fairseq finds four lines on both sides. It would pair "b" with "2", "b c" with "3 4"."""
     made = preprocessed(tmp_path, b"a\rb\nb c\nd\n", b"1\n2\n3\r4\n")
     assert main_checksum([str(made)]) == 2
     said = capsys.readouterr().err
@@ -342,7 +355,7 @@ def test_sparse_binary_data_is_not_read(data):
 
 
 def test_a_log_cannot_name_a_text_elsewhere(tmp_path):
-    """Otherwise, a log from another person could show how many lines a file of this computer has."""
+    """Test a log from another person, which could otherwise show how many lines a file of this computer has."""
     (tmp_path / "mine").mkdir()
     made = preprocessed(tmp_path / "mine", b"a\nb c\nd\n", b"1\n2\n3\n")
     (tmp_path / "secret").write_bytes(b"a\rb\n")

@@ -58,7 +58,7 @@ def test_an_ensemble_scores_by_the_mean_of_the_probabilities(family):
     batch = collate([torch.tensor(row) for row in sources], [torch.tensor(row) for row in sources])
     extra = task_inputs(models[0], batch)
     inputs = {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")} | extra
-    if build is not build_model:  # with teacher forcing, the model that it builds finds these inputs itself
+    if build is not build_model:  # with teacher forcing, the built model finds these inputs itself
         inputs["bert_features"] = module.features(batch["src_tokens"])
     dictionary = (task or make_task()).target_dictionary
     search = SequenceGenerator(models, dictionary, beam_size=3, max_len_a=0, max_len_b=7, normalize_scores=False)

@@ -25,7 +25,7 @@ from wean_fairseq.text import prepared_text
 
 
 def bind(path: Path) -> None:
-    """Create a socket in its folder, without the path, because a name may have only about a hundred characters."""
+    """Create a socket by its base name in its folder, because a name may have only about 100 characters."""
     before = Path.cwd()
     os.chdir(path.parent)
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as one:
@@ -75,7 +75,7 @@ def test_only_regular_files_are_opened(tmp_path, put):
     assert read_regular(tmp_path / "link") == b"content"
 
 
-# "ensemble" calls the reader "fairseq's"
+# The reader "ensemble" is left out, because its messages call the reader "fairseq's".
 @pytest.mark.parametrize("reader", [name for name in READERS if name != "ensemble"])
 def test_a_checkpoint_that_is_no_file(tmp_path, put, reader):
     put(tmp_path / "checkpoint_last.pt")
@@ -125,7 +125,7 @@ def test_scores_that_are_no_file(tmp_path, put, capsys):
 
 @pytest.mark.parametrize("name", ["test.json", "text/manifest.json", "settings", "transformer/train.log"])
 def test_a_report_of_a_run_with_what_is_no_file(tmp_path, put, name, monkeypatch):
-    # drawing takes most of a report's time
+    # Replace the drawing of figures, which takes most of the time of a report.
     monkeypatch.setattr(Figure, "savefig", lambda _figure, file, **_: file.write(b""))
     folder = make_run(tmp_path / "run")
     put(folder / name)
@@ -138,7 +138,7 @@ def test_a_report_of_a_run_with_what_is_no_file(tmp_path, put, name, monkeypatch
 @pytest.mark.parametrize("name", ["test.json", "settings", "transformer/train.log", "text/test.src"])
 def test_a_report_of_a_run_with_a_sparse_file(tmp_path, name, monkeypatch):
     """A sparse file uses no disk space, but reading it would take all memory. Optional files are skipped."""
-    # drawing takes most of a report's time
+    # Replace the drawing of figures, which takes most of the time of a report.
     monkeypatch.setattr(Figure, "savefig", lambda _figure, file, **_: file.write(b""))
     folder = make_run(tmp_path / "run")
     os.truncate(folder / name, 1 << 40)

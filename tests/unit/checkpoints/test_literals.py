@@ -38,7 +38,7 @@ def test_defaults_of_all_archs_of_fairseq_have_the_values_of_python():
         arch = Namespace()
         try:
             complete(arch)
-        except AttributeError:  # it needs options that have no default
+        except AttributeError:  # this arch needs options that have no default
             continue
         for name, value in vars(arch).items():
             if name in EVALUATED and isinstance(value, str):
@@ -82,7 +82,7 @@ def test_an_error_shows_the_beginning_of_a_long_text(length, shown):
     "value", [True, 3, None, ["1"], b"1", bytearray(b"1"), memoryview(b"1"), compile("1", "", "eval")]
 )
 def test_other_types_than_text_are_a_type_error(value):
-    """fairseq's ``eval_bool`` relies on the type of the error."""
+    """Test the type of the error, on which fairseq's ``eval_bool`` relies."""
     with pytest.raises(TypeError):
         read_literal(value)
     assert eval_bool(value, default=7) == 7
@@ -92,7 +92,7 @@ def test_every_module_of_fairseq_reads_literals(monkeypatch):
     monkeypatch.delitem(sys.modules, "fairseq_cli.validate", raising=False)
     assert vars(importlib.import_module("fairseq_cli.validate"))["eval"] is read_literal
     hosts = {name: module for name, module in sys.modules.items() if name.split(".")[0] in ("fairseq", "fairseq_cli")}
-    # Compiled modules evaluate nothing, and some of them are imported later.
+    # Leave out compiled modules, which evaluate nothing, and some of which are imported later.
     modules = {name: module for name, module in hosts.items() if str(module.__file__).endswith(".py")}
     assert len(modules) > 300
     assert [name for name, module in modules.items() if vars(module).get("eval") is not read_literal] == []

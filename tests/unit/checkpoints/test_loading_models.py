@@ -79,7 +79,7 @@ def test_a_stored_search_that_takes_days_is_refused(data, search):
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_model_that_diverged_is_refused(data, number):
-    """Such a model would produce hundreds of meaningless words."""
+    """Test a diverged model, which would produce hundreds of meaningless words."""
 
     def spoil(model):
         model.encoder.embed_tokens.weight[5, 3] = number
@@ -110,7 +110,7 @@ def test_a_configuration_that_no_model_can_be_made_of_is_one_sentence(data, opti
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("section", ["model", "task"])
 def test_an_unknown_model_or_task_is_named(data, section, legacy):
-    """fairseq deletes the name and then does not find it, or says "could not infer", depending on the form."""
+    """Test unknown names, which fairseq deletes and then does not find, or reports as "could not infer"."""
     save(data, "lstm", legacy=legacy)
     state = torch.load(data / "checkpoint.pt", weights_only=True)
     if legacy:

@@ -63,7 +63,7 @@ class Nested:
 
 
 class InStorage(Nested):
-    """Like ``Nested``, through torch's own function that loads the storage of old tensors."""
+    """Like ``Nested``, but torch's function that loads the storage of old tensors unpickles the bytes."""
 
     def __reduce__(self):
         return torch.storage._load_from_bytes, (self.content,)
@@ -116,7 +116,7 @@ def test_an_attack_in_a_file_of_old_torch_is_refused(tmp_path):
 
 
 def old_with_an_archive_behind(attack: Any, path: Path) -> None:
-    """Return an old checkpoint followed by an archive. torch uses the first bytes of a file, zipfile the last."""
+    """Write an old checkpoint followed by an archive. torch reads the first bytes of a file, and zipfile the last."""
     torch.save(attack, path, _use_new_zipfile_serialization=False)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("harmless", b"")
@@ -139,7 +139,7 @@ PROTOCOLS = {
 
 @pytest.mark.parametrize("write", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_an_attack_that_torchs_loader_cannot_even_read_is_hostile_too(tmp_path, write):
-    """Such a file must not be skipped as if it were damaged by accident."""
+    """Test that a hostile file that torch cannot read is not skipped as if it were damaged by accident."""
     path, mark = tmp_path / "checkpoint_last.pt", tmp_path / "ran"
     write(state(model={"w": Attack(mark)}), path)
     with pytest.raises(Hostile, match=r"loading it would call (posix|nt)\.system,"):
@@ -156,7 +156,7 @@ def test_a_checkpoint_in_another_protocol_that_calls_nothing_is_no_attack(tmp_pa
 @pytest.mark.parametrize("lazily", [False, True])
 @pytest.mark.parametrize("place", range(4))
 def test_a_flipped_bit_at_the_beginning_is_damage(tmp_path, place, lazily):
-    """A flipped bit there makes the file look like a file of an old torch version, which has no checksums."""
+    """Test a flipped bit that makes the file look like a file of an old torch version, which has no checksums."""
     path = good(tmp_path)
     content = bytearray(path.read_bytes())
     content[place] ^= 1
@@ -167,7 +167,7 @@ def test_a_flipped_bit_at_the_beginning_is_damage(tmp_path, place, lazily):
 
 @pytest.mark.parametrize("why", ["unable to mmap 99 bytes", "DefaultCPUAllocator: can't allocate memory: 9 bytes"])
 def test_a_computer_without_memory_is_no_damage(tmp_path, monkeypatch, why):
-    """The user must not be told to delete the file, and the training must not resume from an older one."""
+    """Test that a lack of memory does not make the user delete the file, or the training use an older one."""
     path = good(tmp_path)
 
     def fail(*_, **__):
@@ -183,7 +183,7 @@ def test_the_environment_cannot_turn_the_safe_loader_off(tmp_path, monkeypatch):
     path, mark = tmp_path / "hostile.pt", tmp_path / "ran"
     torch.save(state(model={"weight": Attack(mark)}), path)
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
-    safe_globals.use_safe_loader()  # as the registration does
+    safe_globals.use_safe_loader()  # the registration of the plugin does the same
     with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
         torch.load(path)
     assert not mark.exists()
@@ -290,7 +290,10 @@ def test_a_member_of_another_type_is_damage_and_named(tmp_path, named, member):
 
 
 def rewritten(path: Path, **options: Any) -> None:
-    """Write the members of an archive again with ``zipfile``. Unlike ``torch.save``, it compresses them."""
+    """Write the members of an archive again with ``zipfile``.
+
+    Unlike ``torch.save``, this function compresses the members.
+    """
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", **options) as archive:
@@ -334,7 +337,7 @@ def twice_the_same(path: Path) -> None:
 def with_two_directories(path: Path) -> None:
     """Add a second directory to an archive.
 
-    ``zipfile`` reads the directory before the end record, but torch the directory that the record names.
+    ``zipfile`` reads the directory before the end record, but torch reads the directory that the record names.
     """
     rewritten(path, compression=zipfile.ZIP_STORED)
     content = path.read_bytes()
@@ -368,7 +371,7 @@ BOMBS = {
 }
 
 
-# the second checkpoint is read after another file
+# "average, second" is left out, because it reads another file before this checkpoint.
 @pytest.mark.parametrize("read", [name for name in READERS if name != "average, second"])
 @pytest.mark.parametrize("said", BOMBS)
 def test_an_archive_that_would_take_hours_is_refused_before_a_member_is_read(tmp_path, monkeypatch, said, read):
@@ -398,7 +401,7 @@ def longer(content: bytearray) -> None:
 
 @pytest.mark.parametrize("spoil", [of_a_later_version, longer])
 def test_an_archive_whose_directory_zipfile_cannot_read_is_not_given_to_torch(tmp_path, monkeypatch, spoil):
-    """A manifest must not help, because an attacker can write it too. torch may find members that were not checked."""
+    """Test archives in which torch may find unchecked members, even with a manifest, which an attacker can write."""
     path = good(tmp_path)
     rewritten(path, compression=zipfile.ZIP_STORED)
     content = bytearray(path.read_bytes())
@@ -430,7 +433,10 @@ def test_the_archive_in_a_file_that_torch_takes_for_none_is_not_read(tmp_path, m
 def test_a_function_with_a_long_name_is_refused_before_torch_reports_it(
     tmp_path, monkeypatch, in_archive, length, error
 ):
-    """torch takes time proportional to the square of the length of the name. A million characters take minutes."""
+    """Test a long name, for which torch takes time proportional to the square of its length.
+
+    A million characters take minutes.
+    """
     path = good(tmp_path)
     pickled = b"\x80\x02c" + b"a" * length + b"\nf\n."
     path.write_bytes(pickled)
@@ -444,7 +450,7 @@ def test_a_function_with_a_long_name_is_refused_before_torch_reports_it(
 
 @pytest.mark.parametrize("values", [[1], [None]], ids=str)
 def test_a_pickle_of_millions_of_values_is_refused_before_it_is_loaded(tmp_path, monkeypatch, values):
-    """The unpickler would take half a minute for a file of 4 MB."""
+    """Test a pickle of 4 MB for which the unpickler would take half a minute."""
     torch.save({"model": {"weight": torch.ones(2)}, "extra_state": {"x": values * 2_000_000}}, tmp_path / "a.pt")
     monkeypatch.setattr(torch, "load", None)
     with pytest.raises(Damaged, match="has a pickle of more than 1,000,000 operations"):
@@ -487,7 +493,7 @@ DANGEROUS_PICKLES = {
 
 @pytest.mark.parametrize(("pickled", "said"), DANGEROUS_PICKLES.values(), ids=DANGEROUS_PICKLES)
 def test_a_pickle_of_which_few_bytes_make_gigabytes_or_hours_is_not_loaded(tmp_path, monkeypatch, pickled, said):
-    """The pickle operations are documented by Python.
+    """The pickles consist of operations that Python documents.
 
     No file here has more than 20,000 operations, except the file with 1 MB of text.
     """
@@ -531,7 +537,7 @@ def test_a_side_of_the_data_that_is_a_path_is_refused(tmp_path, side):
     ],
 )
 def test_a_number_or_a_switch_that_is_text_is_refused(tmp_path, section, option, value):
-    """OmegaConf converts the text, but readers of the options would take "no" for yes."""
+    """Test numbers and switches that are text: OmegaConf converts them, but readers would take "no" for yes."""
     content = {"model": {"weight": torch.ones(2)}, "cfg": {section: {"_name": "paraphrase", option: value}}}
     torch.save(content, tmp_path / "a.pt")
     with pytest.raises(Damaged, match=rf"its {section}\.{option} has the wrong type or value"):
@@ -539,14 +545,14 @@ def test_a_number_or_a_switch_that_is_text_is_refused(tmp_path, section, option,
 
 
 def test_an_archive_without_compression_is_read_whoever_wrote_it(tmp_path):
-    """A tool that copies archives member by member writes such a file."""
+    """Test an uncompressed archive, as a tool writes it that copies archives member by member."""
     rewritten(good(tmp_path), compression=zipfile.ZIP_STORED)
     assert read_checkpoint(tmp_path / "good.pt")["model"]["weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 @pytest.mark.parametrize("lazily", [False, True])
 def test_a_checkpoint_whose_name_is_not_utf8_is_intact(tmp_path, lazily):
-    """torch cannot memory-map such a file, so wean-average reported the second checkpoint as damaged."""
+    """torch cannot memory-map a file with such a name, so an earlier wean-average reported it as damaged."""
     torch.save(state(), tmp_path / "c\udcff.pt")
     assert read_checkpoint(tmp_path / "c\udcff.pt", lazily)["model"].keys() == state()["model"].keys()
 
@@ -599,7 +605,7 @@ def test_tensors_may_share_memory_but_not_multiply_it(tmp_path):
     usual = {"tied": buffer, "whole": buffer, "first": buffer[:4], "last": buffer[4:]}
     torch.save(state(model=usual), tmp_path / "usual.pt")
     assert read_checkpoint(tmp_path / "usual.pt")["model"].keys() == usual.keys()
-    # views of 6, 5 and 2 elements of a buffer with 6
+    # Views of 6, 5 and 2 elements of a buffer with 6 elements.
     torch.save(state(model={str(n): buffer[n:] for n in (0, 1, 4)}), tmp_path / "odd.pt")
     with pytest.raises(Damaged, match=r"its model\.\d has the wrong type or value"):
         read_checkpoint(tmp_path / "odd.pt")

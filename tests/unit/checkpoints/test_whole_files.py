@@ -52,6 +52,43 @@ def test_a_file_gets_its_name_when_all_of_it_is_there(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755])
+def test_a_file_keeps_its_permissions_but_not_its_other_names(tmp_path, mode):
+    path, seen = tmp_path / "file", []
+    path.write_bytes(OLD)
+    path.chmod(mode)
+    (tmp_path / "link").symlink_to(path)
+    (tmp_path / "copy").hardlink_to(path)
+
+    def write(file):
+        (partial,) = tmp_path.glob(".wean-*")
+        seen.append(partial.stat().st_mode & 0o777)
+        file.write(NEW)
+
+    write_whole(tmp_path / "link", write)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (NEW, mode)
+    assert seen == [mode | 0o200]  # no other user reads it earlier, and remove_partial can open it
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "copy").read_bytes() == OLD
+
+
+def test_a_folder_keeps_its_permissions(tmp_path):
+    (tmp_path / "folder").mkdir(mode=0o700)
+    with files.whole_folder(tmp_path / "folder", replace=True) as new:
+        (new / "file").write_bytes(NEW)
+        assert new.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other users")
+def test_a_file_keeps_its_owner(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(OLD)
+    os.chown(path, 12345, 23456)
+    write_whole(path, lambda file: file.write(NEW))
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 23456)
+
+
 def test_a_writer_that_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(OLD)
@@ -118,10 +155,10 @@ def test_a_process_killed_before_or_after_the_file_takes_its_place_leaves_it_int
     path = tmp_path / "file"
     path.write_bytes(OLD)
     Manifest(tmp_path).confirm({"file": hashlib.sha256(OLD).hexdigest()})
-    for _ in range(3):  # the writer is killed three times, immediately before the new file replaces the old one
+    for _ in range(3):  # killed three times, immediately before it replaces the old file
         Manifest(tmp_path).expect("file", hashlib.sha256(NEW).hexdigest())
         assert check_file(path, "unused")
-    path.write_bytes(NEW)  # and once immediately after that
+    path.write_bytes(NEW)  # killed once more, immediately after it has replaced the old file
     assert check_file(path, "unused")
     path.write_bytes(b"what nobody has written")
     with pytest.raises(Damaged, match="has changed since its checksum was written"):
@@ -138,7 +175,7 @@ def test_a_checkpoint_copied_to_another_name_is_intact_and_data_is_not(tmp_path)
 
 
 def test_what_another_process_writes_meanwhile_is_kept(tmp_path):
-    """If ``wean-average`` runs during a training, each may read the manifest before the other one writes it."""
+    """Test a manifest that ``wean-average`` and a training change, each after reading it before the other's change."""
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(OLD)
     first, second = Manifest(tmp_path), Manifest(tmp_path)
@@ -198,7 +235,7 @@ def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
 
 
 def test_every_flipped_byte_of_the_parameters_is_seen(tmp_path):
-    """The archive has the CRC-32 of each part. torch does not check it, so torch loads all these damaged files."""
+    """Test flipped bytes, which torch does not notice, because it does not check the CRC-32 of each part."""
     path = tmp_path / "checkpoint.pt"
     torch.save(checkpoint(), path)
     whole = path.read_bytes()
@@ -226,7 +263,7 @@ def test_text_is_written_as_utf8(tmp_path):
 
 @pytest.mark.parametrize("beginning", [b"", b"\x80\x02", b"PK\x03\x04"])
 def test_a_sparse_file_is_not_read_to_its_end(tmp_path, beginning):
-    """Hashing its 1 TiB would take hours. wean-generate hashed such a checkpoint before it was loaded."""
+    """Test a file of 1 TiB. An earlier wean-generate hashed such a file for hours before it loaded it."""
     path = tmp_path / "sparse.pt"
     path.write_bytes(beginning)
     os.truncate(path, 1 << 40)
@@ -247,7 +284,7 @@ def test_a_large_file_without_holes_is_read(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", ['{"a": 1, "b": 2, "a": 1}', '[{"x": {"a": 1, "a": 2}}]'])
 def test_a_repeated_key_is_refused(text):
-    """Python keeps the last value of a key that is repeated, and would hide the mistake of a person who edits the file."""
+    """Python keeps the last value of a repeated key, which would hide the mistake of a person who edits the file."""
     with pytest.raises(ValueError, match="it has 'a' more than once"):
         files.parse_json(text)
     assert files.parse_json(text.replace('"a"', '"c"', 1)) is not None

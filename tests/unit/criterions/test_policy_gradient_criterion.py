@@ -61,11 +61,11 @@ def gradients(model):
 
 @pytest.mark.parametrize("family", families.families())
 def test_every_family_is_trained_and_validated(family):
-    """With one given word, all numbers are finite, the decoder learns, and the mode does not change."""
+    """Test that with one given word all numbers are finite, the decoder learns, and the mode does not change."""
     dictionary = make_dictionary()
     model = build_model(family, make_task(dictionary), **families.tiny(family)).train()
     sources, targets = unpad(make_batch())
-    # some families accept no longer list of topics than this
+    # The sources have at most five ids, because some families accept no longer lists of topics.
     batch = collate([source[-5:] for source in sources], targets)
     criterion, sample = make_criterion(dictionary=dictionary, given_words=1), make_sample(model, batch)
     torch.manual_seed(3)
@@ -117,7 +117,7 @@ def test_words_are_drawn_by_their_probabilities():
 
 
 def test_greedy_words_are_the_most_probable_ones():
-    """Each word has the highest score, which is computed from the previous words without dropout."""
+    """Test that each word has the highest score, computed from the previous words without dropout."""
     model = build_model("wean_lstm", make_task(DICTIONARY), **SIZES | {"dropout": 0.9}).train()
     sample = make_sample(None)
     words = draw(model, sample["net_input"], sample["target"], given=0, longest=6, greedy=True)
@@ -179,7 +179,7 @@ def sample_batch(sample, words):
 
 
 def test_a_learnt_baseline_is_taken_off_and_learns_the_reward_while_features_do_not():
-    """The oracle sums (r - b_t) log P(y_t), which trains the model, and (b_t - r)^2 / 2, word by word."""
+    """Compare with a sum of (r - b_t) log P(y_t), which trains the model, and (b_t - r)^2 / 2, word by word."""
     model, sample = make_wean(), make_sample(None)
     criterion = make_criterion(given_words=0, baseline_width=8)
     assert not any(parameter.any() for parameter in criterion.parameters())  # the weights of the baseline start at 0
@@ -262,7 +262,7 @@ def unpad_rows(tokens):
 
 
 def test_a_baseline_reads_features_of_half_precision():
-    """The features of ``dnpg`` are float32 in a half-precision model."""
+    """Test with ``dnpg``, whose features are float32 in a half-precision model."""
     model = build_model("dnpg", make_task(DICTIONARY), **families.tiny("dnpg")).train()
     width = sum(words.size(1) for words in model.decoder.output.embeddings) + 2
     criterion = make_criterion(given_words=1, baseline_width=width).bfloat16()
@@ -271,7 +271,7 @@ def test_a_baseline_reads_features_of_half_precision():
 
 
 def test_a_model_of_no_numbers_has_a_loss_that_is_none():
-    """The task refuses such a loss and names the batch."""
+    """Test that the loss is NaN, which the task refuses with a message that names the batch."""
     model = make_wean().train()
     next(iter(model.decoder.parameters())).data.fill_(torch.nan)
     loss, *_ = make_criterion(given_words=0)(model, make_sample(model))
@@ -281,7 +281,7 @@ def test_a_model_of_no_numbers_has_a_loss_that_is_none():
 
 @pytest.mark.parametrize("tf32", [False, True])
 def test_the_precision_of_the_training_stays(tf32, monkeypatch):
-    """A reward model has a task with its own precision setting, which must not apply."""
+    """Test that the precision setting of a reward model's task does not apply to the training."""
     monkeypatch.setattr(policy_gradient, "AutoEncoder", lambda *_: precision.set_tf32(not tf32))
     try:
         make_criterion(tf32=tf32, auto_encoder="a", relevance_weight=1.0)
@@ -337,7 +337,7 @@ class Bigrams(torch.nn.Module):
 def test_fluency_is_the_geometric_mean_over_words_and_end():
     """The expected values come from a loop over a table of probabilities.
 
-    The word after the dictionary is a slot without a row.
+    The id after the dictionary is a slot, which has no row in the table.
     """
     size = len(DICTIONARY)
     table = torch.randn(size, size, generator=torch.Generator().manual_seed(2)).log_softmax(dim=1)

@@ -114,7 +114,7 @@ def test_reduction_divides_the_sums_of_all_workers_once(sizes, loss):
 
     The loss of 10 + 30 nats is divided by the number of tokens, or with ``--sentence-avg`` by 1 + 3 sentences. Losses
     are rounded to three digits. Other sums are rounded to four digits, such as 1.2345 / 8 = 0.1543125 copied words. A
-    batch may lack them.
+    batch may lack these sums.
     """
     logs = [
         {"loss": 10.0, "nll_loss": 8.0, "ntokens": 2, "nsentences": 1, "sample_size": sizes[0]},

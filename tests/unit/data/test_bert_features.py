@@ -25,7 +25,7 @@ TOPICS = [("tea",), ("reds", "北京", "blue"), ("blue", "tea"), ("redish", "<un
 # The pieces of each word, written by hand from PIECES.
 PIECES_OF = {"tea": ["tea"], "reds": ["red", "##s"], "redish": ["red", "##ish"], "blue": ["blue"]}
 PIECES_OF |= {"北京": ["北", "京"], "<unk>": ["[UNK]"], "[SEP]": ["[UNK]"] * 3}
-# marks that do not belong to a word
+# Words for sentences in which marks such as @@ do not belong to a word.
 PIECES_OF |= {"red": ["red"], "北": ["北"], "京": ["京"], "￭": ["[UNK]"], "@@": ["[UNK]"]}
 HALF = {"rtol": 1e-3, "atol": 1e-3}  # tolerances for the precision of float16
 
@@ -66,7 +66,7 @@ def one_by_one(folder, words, separator="[PAD]", masked=()):
 
 @pytest.mark.parametrize("separator", ["[PAD]", "[SEP]", "[unused1]", ""])
 def test_features_are_the_layers_outputs_of_the_joint_sequence(folder, separator):
-    """Sentences have the same features in a batch as alone, because padding is not attended."""
+    """Test that sentences have the same features in a batch as alone, because padding is not attended."""
     for words, rows in zip(TOPICS, features(FrozenBert(str(folder), separator), TOPICS), strict=True):
         assert rows.shape == (len(words), LAYERS, WIDTH)
         np.testing.assert_allclose(rows, one_by_one(folder, words, separator), **HALF)
@@ -97,7 +97,7 @@ def test_each_unit_of_a_sentence_has_the_features_of_its_word(folder, units, wor
 
 
 def test_separators_are_attended(folder):
-    """If the separators were masked, as the paper may also be read, the features would be different."""
+    """Compare with masked separators, as the paper may also be read, which would give different features."""
     rows = features(FrozenBert(str(folder)), TOPICS)[1]
     assert np.abs(rows - one_by_one(folder, TOPICS[1], masked=["[PAD]"])).max() > 0.05
 
@@ -115,7 +115,7 @@ def test_more_sentences_than_a_batch_come_out_in_their_places(folder):
 
 
 def test_bert_is_frozen(folder):
-    """No weight requires a gradient.
+    """Test that no weight requires a gradient.
 
     Repeated calls give the same features, so dropout is off and BERT is not in training mode.
     """
@@ -241,7 +241,7 @@ def test_a_config_that_asks_for_outputs_without_names_is_one_sentence(copy):
 
 
 def test_weights_that_call_functions_are_refused_without_advice_to_load_them(copy):
-    """The message of torch recommends weights_only=False, which must not be shown."""
+    """Test that torch's recommendation of weights_only=False is not shown."""
     (copy / "model.safetensors").unlink()
     torch.save({"a": os.getcwd}, copy / "pytorch_model.bin")
     assert_refused(copy, "cannot be loaded: its weights would call other functions")
@@ -319,7 +319,7 @@ def test_broken_weights_are_refused(copy):
     ],
 )
 def test_a_tokenizer_of_another_model_is_refused(tmp_path, own, foreign, message):
-    """A tokenizer may be too small because transformers creates an empty one if its files are missing."""
+    """Test a tokenizer that is too small, as transformers creates an empty one if its files are missing."""
     copy = write_bert(tmp_path / "copy", [f"w{number}" for number in range(own)])
     other = write_bert(tmp_path / "other", [f"w{number}" for number in range(foreign)])
     shutil.copy(other / "tokenizer.json", copy)
@@ -327,7 +327,7 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path, own, foreign, message
 
 
 def test_a_model_may_have_rows_for_a_round_size(copy):
-    """Models for fast hardware have embedding rows beyond the vocabulary."""
+    """Test a model with embedding rows beyond the vocabulary, as models for fast hardware have them."""
     model = transformers.BertForMaskedLM.from_pretrained(copy)
     model.resize_token_embeddings(16)
     model.save_pretrained(copy)

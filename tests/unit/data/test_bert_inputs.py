@@ -64,7 +64,7 @@ def entries(cache):
 
 @pytest.mark.parametrize("left_pad", [True, False])
 def test_features_stand_where_their_words_do(folder, cache, left_pad):
-    """Each sentence's rows equal BERT's features. A loop finds these rows. All other rows are 0."""
+    """Test that each sentence's rows equal BERT's features. A loop finds these rows. All other rows are 0."""
     features, _ = prepared(folder, cache)
     sentences = [TOPICS[2], TOPICS[1], TOPICS[0]]
     src_tokens = ids(*sentences, left_pad=left_pad)
@@ -94,7 +94,7 @@ def test_bert_reads_distinct_topics_once_and_never_again(folder, cache):
 
 
 def test_topics_that_nobody_prepared_are_read_at_once(folder, cache):
-    """fairseq-interactive needs such features. They equal the stored features."""
+    """Test the features of new topics, which fairseq-interactive needs. They must equal the stored features."""
     features, _ = prepared(folder, cache)
     known, new = ids(TOPICS[2], ("w6", "w7"), left_pad=True), ids(("w6", "w7"), left_pad=False)
     fresh = StoredFeatures(FrozenBert(str(folder)), cache)
@@ -177,7 +177,7 @@ def test_what_a_killed_run_left_does_not_hinder(folder, cache):
 
 
 def test_two_at_once_compute_once(folder, cache, monkeypatch, caplog):
-    """The second process waits for the first, which holds its lock until the file exists."""
+    """Test that the second process waits for the first, which holds its lock until the file exists."""
     caplog.set_level(logging.INFO)
     started, go_on = threading.Event(), threading.Event()
     read = []

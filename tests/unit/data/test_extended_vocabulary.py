@@ -1,4 +1,4 @@
-"""Test words outside the dictionary: their spelling ids, the slots that models see, and the way back."""
+"""Test words outside the dictionary: their spelling ids, the slots that models see, and the mapping back to words."""
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def test_the_dictionary_never_grows():
     dictionary.encode_line("Zorblax Quimby", add_if_not_exist=True)
     assert len(dictionary) == before == len(plain_dictionary()) + 2
     assert dictionary.first_slot == len(plain_dictionary())
-    assert plain_dictionary() != dictionary  # a model is built for a fixed number of slots
+    assert plain_dictionary() != dictionary  # they differ, because a model is built for a fixed number of slots
 
 
 def test_without_slots_it_equals_the_dictionary_it_was_made_from():

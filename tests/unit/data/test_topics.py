@@ -1,6 +1,6 @@
 """Test that invalid topic lines and essays are refused, and that the message names the first invalid line.
 
-Unknown words are counted by hand.
+The expected numbers of unknown words are counted by hand.
 """
 
 import pytest

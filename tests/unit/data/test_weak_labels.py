@@ -55,7 +55,7 @@ def epoch_batches(task, split="train", epoch=1):
 
 
 def check(batch, limit=99, left_pad_source=True):
-    """Assert that every word has its label, that the end symbol has 1, and that padding has -1."""
+    """Assert that every word has its label, that the end symbol has label 1, and that padding has label -1."""
     net_input = batch["net_input"]
     for language, tokens, labels in (
         ("src", net_input["src_tokens"], net_input["source_labels"]),

@@ -52,7 +52,7 @@ def test_the_first_vector_of_a_word_counts_and_padding_has_none(write):
 
 
 def test_words_with_spaces_or_odd_characters_are_passed_over(write):
-    """A word of a large file may contain Unicode line separators and spaces that do not separate here."""
+    """Test words that contain Unicode line separators and spaces, which do not separate columns in the file."""
     lines = [". . . 1 2 3", "a\u2028b 1 2 3", "c\u00a0d 1 2 3", "\u3000 1 2 3", "w1 3 2 1"]
     matrix, found = load_word_vectors(write(["e 1 2 3", *lines]), DICTIONARY, 3)
     assert found.sum() == 1

@@ -18,9 +18,9 @@ def test_words_are_those_between_other_characters_or_pairs_of_a_script_without_s
 
 
 def test_shares_are_weighted_by_the_rarity_of_words():
-    """Of 3 lines, a word in two lines weighs log(4/2), and a word in one line 2 log 2. x is in no line and weighs 0.
+    """Of 3 lines, a word in two lines weighs log(4/2), a word in one line 2 log 2, and x, which is in none, 0.
 
-    A line is compared with the line of the same number, and with the line that is half of the text later.
+    Each line is compared with the line of the same number, and with the line that is half of the text later.
     """
     alignment = Anchors("source", ["a b", "a c", "d"]).align(["a b", "a b", "d a x"])
     np.testing.assert_allclose(alignment.own, [1, 1 / 3, 2 / 3])
@@ -42,12 +42,12 @@ def numbered(lines: int) -> list[str]:
     ("line", "moved"),
     [
         ("a5 b5 c5", {1: 6}),
-        ("a5 b5 c5 a4 b4", {1: 6}),  # it shares three fifths of its words with line 6
-        ("a5 b5 a4 b4 a3 b3", {}),  # two words in common are not enough
-        ("a5 b5 c5 a0 b0 c0", {}),  # it has the same number of words in common with its own line
-        ("a5 b5 c5 a4 b4 a3 b3", {}),  # less than half of the words are in common
-        ("a5 b5 c5 a0", {1: 6}),  # a quarter of the words are in its own line
-        ("a5 b5 c5 a0 b0", {}),  # two fifths of the words are in its own line
+        ("a5 b5 c5 a4 b4", {1: 6}),  # the line shares three fifths of its words with line 6
+        ("a5 b5 a4 b4 a3 b3", {}),  # two words in common with a line are not enough
+        ("a5 b5 c5 a0 b0 c0", {}),  # the line shares the same number of words with its own line
+        ("a5 b5 c5 a4 b4 a3 b3", {}),  # less than half of its words are in line 6
+        ("a5 b5 c5 a0", {1: 6}),  # only a quarter of its words are in its own line
+        ("a5 b5 c5 a0 b0", {}),  # two fifths of its words are in its own line
     ],
 )
 def test_a_line_belongs_where_half_of_its_words_are(line, moved):
@@ -72,11 +72,11 @@ def judged(looked_at: int, moved: dict[int, int] | None = None, own: float = 0.0
         (20, {n: n + 1 for n in (4, 5, 6)}, "shifted by 1 line(s): line 4 belongs to source line 5, and so on in 3"),
         (20, {n: n + 1 for n in (4, 5)}, ""),
         (100, {n: n - 2 for n in range(11, 16)}, "shifted by 2 line(s): line 11 belongs to source line 9, and so on"),
-        (100, {n: n - 2 for n in range(11, 15)}, ""),  # less than a twentieth of the lines
+        (100, {n: n - 2 for n in range(11, 15)}, ""),  # the misplaced lines are less than a twentieth of all lines
         (20, {4: 5, 5: 6, 6: 7, 7: 2, 8: 1, 9: 3}, "shifted by 1"),  # half of the misplaced lines are shifted by 1
         (20, {4: 5, 5: 6, 6: 7, 7: 2, 8: 1, 9: 3, 10: 18}, ""),
         (20, {n: 2 * n for n in range(1, 11)}, "in another order: line 1 belongs to source line 2, 10 of 20"),
-        (20, {n: 2 * n for n in range(1, 10)}, ""),  # less than half of the lines
+        (20, {n: 2 * n for n in range(1, 10)}, ""),  # the misplaced lines are less than half of all lines
         (4, {1: 3, 2: 1}, ""),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_fault_needs_enough_misplaced_lines(looked_at, moved, fault):
 
 @pytest.mark.parametrize(("nearer", "unrelated"), [(24, False), (23, True)])
 def test_lines_are_related_if_they_are_nearer_by_two_standard_errors(nearer, unrelated):
-    """24 distances of 1 and 12 of -1 have mean 0.333 and error 0.157, while 23 and 13 have 0.278 and 0.160."""
+    """24 distances of 1 and 12 of -1 have mean 0.333 and standard error 0.157, 23 and 13 have 0.278 and 0.160."""
     own = np.array([1.0] * nearer + [0.0] * (36 - nearer))
     assert Alignment("source", {}, own, 1 - own).is_unrelated == unrelated
 
@@ -103,5 +103,5 @@ def test_texts_are_unrelated_if_30_lines_have_words_in_common_anywhere(looked_at
 
 
 def test_texts_in_two_languages_are_not_judged():
-    """Lines in two languages share about two thousandths of their words, such as names."""
+    """Test texts in two languages, whose lines share about two thousandths of their words, such as names."""
     assert [judged(30, own=share, other=share).is_unrelated for share in (0.0009, 0.0011)] == [False, True]

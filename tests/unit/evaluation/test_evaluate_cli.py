@@ -272,7 +272,7 @@ def test_a_failed_run_leaves_the_old_file(run: Run, monkeypatch: pytest.MonkeyPa
 
 
 def test_groups_are_scored_by_themselves_too(run: Run) -> None:
-    """The expected result is the score of the lines of the group as a separate data set."""
+    """Compare with the scores of the lines of the group as a separate data set."""
     Path("groups").write_text("easy\nhard\neasy\n", encoding="utf-8")
     metrics = ["--metric", "exact@1", "bleu", "distinct-1"]
     Path("mixed").write_text("\n".join([REFERENCES[0], OUTPUTS[1], OUTPUTS[2]]) + "\n", encoding="utf-8")
@@ -304,7 +304,10 @@ def test_groups_must_name_every_sentence(run: Run) -> None:
 
 
 def test_a_group_is_resampled_as_if_it_were_all(run: Run) -> None:
-    """The oracle scores the group's lines as a separate data set. Every interval and p-value is the same."""
+    """Compare with the scores of the group's lines as a separate data set.
+
+    Every interval and p-value must be the same.
+    """
     Path("groups").write_text("easy\nhard\neasy\n", encoding="utf-8")
     metrics = ["--metric", "bleu", "rouge-l"]
     run("--hyp", "X=hyp", "Y=other", "--ref", "ref", "--groups", "groups", *metrics, "--json", "all.json")
@@ -354,7 +357,7 @@ def test_a_pipe_is_hashed_as_it_is_read(run: Run) -> None:
     ],
 )
 def test_an_input_without_an_end_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch, name: str, why: str) -> None:
-    """Devices and endless pipes were read until the memory was full, under each of these names."""
+    """Test devices and endless pipes, which earlier versions read until the memory was full, under each name."""
     monkeypatch.setattr(text_files, "_LARGEST", 1 << 22)
     Path("link to zero").symlink_to("/dev/zero")
     zero, folder = os.open("/dev/zero", os.O_RDONLY), os.open(".", os.O_RDONLY)
@@ -369,7 +372,10 @@ def test_an_input_without_an_end_is_refused(run: Run, monkeypatch: pytest.Monkey
 
 
 def test_runs_of_one_system_have_mean_and_deviation(run: Run) -> None:
-    """exact@1 is 100, 0, 0 for X and 0, 100 for Y. The deviations are 57.735 and 70.711 (divided by n - 1)."""
+    """Test runs with exact@1 of 100, 0 and 0 for X, and of 0 and 100 for Y.
+
+    The deviations are 57.735 and 70.711 (divided by n - 1).
+    """
     runs = ["--hyp", "X=ref", "X=hyp", "X=other", "--hyp", "Y=other", "Y=ref", "Z=hyp"]
     status, out, _ = run(*runs, "--ref", "ref", "--metric", "exact@1", "--json", "out.json")
     assert status == 0
@@ -390,7 +396,7 @@ def test_one_file_given_twice_is_said(run: Run) -> None:
 
 
 def test_several_test_sets(run: Run) -> None:
-    """Each test set has the same scores as in a separate evaluation."""
+    """Test that each test set has the same scores as in a separate evaluation."""
     options = ["--metric", "bleu", "exact@1"]
     sets = {"one": ["--hyp", "X=hyp", "--ref", "ref"], "two": ["--hyp", "X=other", "--ref", "src", "--lowercase"]}
     alone = {name: run(*own, *options, "--json", f"{name}.json")[1] for name, own in sets.items()}
@@ -475,7 +481,7 @@ def test_a_sparse_file_of_any_size_is_refused_at_once(run: Run, option: str) -> 
 
 @pytest.mark.parametrize("role", ["ref", "src", "hyp"])
 def test_a_line_that_is_no_sentence_is_refused(run: Run, role: str) -> None:
-    """A line of megabytes would take hours with ROUGE-L and the character similarity."""
+    """Test a line of megabytes, which would take hours with ROUGE-L and the character similarity."""
     lines = Path(role).read_text(encoding="utf-8").splitlines()
     Path(role).write_text("\n".join([lines[0], "x" * 131_073, lines[2], ""]), encoding="utf-8")
     status, _, err = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src")
@@ -494,7 +500,7 @@ def test_ter_refuses_sentences_that_it_would_take_minutes_for(run: Run, role: st
 
 
 def test_ter_warns_of_long_sentences_before_it_starts(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    """Lines of 900 shuffled words take 36 s each, but equal lines take almost no time."""
+    """Test with equal lines, which take almost no time, while 900 shuffled words would take 36 s per line."""
     for role in ("ref", "hyp"):
         Path(role).write_text("a\n" + "x " * 201 + "\n" + "y " * 900 + "\n", encoding="utf-8")
     assert run("--hyp", "X=hyp", "--ref", "ref", "--metric", "ter")[0] == 0

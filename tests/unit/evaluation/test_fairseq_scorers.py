@@ -23,7 +23,8 @@ def test_scores_like_sacrebleu() -> None:
     expected = sacrebleu.BLEU(tokenize="none").corpus_score(OUTPUTS, [REFERENCES]).score
     assert scorer.score() == expected
     assert f"BLEU = {expected:.2f} (nrefs:1|" in scorer.result_string()
-    assert "ROUGE-1 = 80.00" in scorer.result_string()  # the F1 of 4/5 and 4/5, and of 2/2 and 2/3: (0.8 + 0.8) / 2
+    # mean of F1 for 4/5 and 4/5, and F1 for 2/2 and 2/3: (0.8 + 0.8) / 2
+    assert "ROUGE-1 = 80.00" in scorer.result_string()
 
 
 def test_registered() -> None:

@@ -139,7 +139,7 @@ NUMBERS = ["NaN", "-Infinity", "1e999", "9" * 6000]
 
 
 def with_number(number: str, place: int, lines: list[str]) -> list[str]:
-    """Replace the score in a line."""
+    """Replace the score in the line with the index ``place``."""
     return [line.replace("-0.5", number) if at == place else line for at, line in enumerate(lines)]
 
 
@@ -157,6 +157,8 @@ def test_json_with_odd_numbers_or_depth_is_not_scored_as_text(value: str, tmp_pa
             lambda lines: [*lines[:3], lines[3][:40]],
             "line 4: this is not a line of wean-generate --jsonl, or it is cut",
         ),
+        (lambda lines: [lines[0][:9], *lines[1:]], "line 1: this is not a line of wean-generate --jsonl, or it is cut"),
+        (lambda lines: [lines[0][9:], *lines[1:]], "line 1: this is not a line of wean-generate --jsonl, or it is cut"),
         (lambda lines: lines[:1] + lines[2:], 'line 2: its "line" is 3; keep the output of one run'),
         (lambda lines: [lines[0], *lines], 'line 2: its "line" is 1;'),
         (lambda lines: [*lines, "{}"], "line 5: this is not a line"),

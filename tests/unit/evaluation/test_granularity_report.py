@@ -32,7 +32,7 @@ def test_pieces_are_joined_and_special_symbols_left_out(dump):
     first, second = granularity.read_dump(dump)
     assert first.words == ["Is", "cat", "in"]
     assert first.granularity["2"] == [0.0, 0.75, 0.2]
-    assert second.words == ["##lys", "7"]  # a piece begins a word if the beginning is missing
+    assert second.words == ["##lys", "7"]  # a piece begins a word if the beginning of the word is missing
     assert second.granularity == {"2": [pytest.approx(0.6), 0.0]}
     assert granularity.join_words(["ca@@", "<unk>", "t"], {"1": [0.0, 0.5, 1.0]}).words == ["ca", "t"]
 
@@ -67,7 +67,7 @@ def test_sentences_without_words_are_not_drawn():
 
 
 def test_numbers_can_be_read_on_every_shade():
-    """WCAG 2.2 requires a contrast of 4.5."""
+    """Test that the contrast is at least 4.5, as WCAG 2.2 requires."""
     steps = [number / 40 for number in range(41)]
     panel = figures.granularity([granularity.Sentence(["x"] * 41, {"1": steps})]).axes[0]
     for text, z in zip(panel.texts, steps, strict=True):

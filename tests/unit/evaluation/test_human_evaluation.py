@@ -7,11 +7,14 @@ import csv
 import io
 import json
 import re
+import tempfile
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
@@ -80,7 +83,7 @@ def test_same_seed_same_study_and_raters_have_their_own_order(tmp_path: Path) ->
 
 
 def test_studies_with_one_seed_rate_the_same_sentences_but_share_no_item() -> None:
-    """Otherwise a sheet of another study would be accepted, and the form would already be filled in."""
+    """Test that studies share no item, which would let sheets and saved forms of another study be accepted."""
     first, second = (make_design(chosen, SOURCES, ["f"], num_sentences=3) for chosen in (systems(2), systems(3)[1:]))
     assert {item.sentence for item in first.items} == {item.sentence for item in second.items}
     assert not {item.name for item in first.items} & {item.name for item in second.items}
@@ -118,7 +121,7 @@ class _Tags(HTMLParser):
 
 
 def test_hostile_text_is_harmless(tmp_path: Path) -> None:
-    """The text must add no HTML element, no formula in the spreadsheet and no external resource."""
+    """Test that hostile text adds no HTML element, no formula in the spreadsheet and no external resource."""
     design = make_design([SystemOutput("X", [[HOSTILE]], "")], [HOSTILE], ["a<b"], num_sentences=1, num_raters=1)
     write_sheets(design, tmp_path)
     page = (tmp_path / "rater-1.html").read_text(encoding="utf-8")
@@ -136,7 +139,7 @@ def test_hostile_text_is_harmless(tmp_path: Path) -> None:
 @pytest.mark.parametrize("before", ["", " ", "\u00a0", "\u200b", "\ufeff", "\t", "\u3000\u2060"])
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe62", "\ufe66"])
 def test_no_cell_and_no_heading_begins_a_formula(before: str, sign: str) -> None:
-    """Some programs also read small or full-width signs, or signs after white space or invisible characters."""
+    """Test signs of formulas, also small or full-width ones, or ones after white space or invisible characters."""
     text = f"{before}{sign}1+1"
     design = make_design([SystemOutput("X", [[text]], "")], [text], ["a"], num_sentences=1, num_raters=1)
     (row,) = csv.DictReader(io.StringIO(csv_sheet(design, "rater-1"), newline=""))
@@ -152,10 +155,54 @@ def test_other_cells_stay_as_they_are(text: str) -> None:
     assert row["text"] == text
 
 
-def test_likert_statistics_by_hand(tmp_path: Path) -> None:
-    """Two raters give Secret (5, 3) for each of three sentences, so the mean is 4 without spread.
+#: Parts of names that a heading, a table, a page or a JSON file might change.
+NAME_PARTS = st.sampled_from(
+    [*",;\"'\t\n\r ", "a", "é", "\ud800", "\udcff", "\x1b", "rater", "item", "source", "text", "text A", "all", "="]
+)
 
-    Hidden gets (4, 2), so its mean is 3.
+
+@given(criteria=st.lists(st.lists(NAME_PARTS, max_size=5).map("".join), max_size=9), sign=st.sampled_from(",;"))
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+def test_every_accepted_set_of_criteria_is_read_back(criteria: list[str], sign: str) -> None:
+    try:
+        design = make_design(systems(1), None, criteria, num_sentences=1, num_raters=1)
+    except UserError:
+        return
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place, "study", "rater-1.csv")
+        write_sheets(design, path.parent)
+        assert Design.from_file(path.parent / "key.json") == design
+        with path.open(encoding="utf-8", newline="") as file:
+            heading, row = csv.reader(file)
+        row[-len(criteria) :] = ["4"] * len(criteria)
+        with path.open("w", encoding="utf-8", newline="") as file:  # as spreadsheet programs save it
+            csv.writer(file, delimiter=sign).writerows([heading, row])
+        means = analyse(design, read_ratings(design, [path]))["systems"]["Secret"]
+    assert {name: cell["mean"] for name, cell in means.items()} == dict.fromkeys([*criteria, "all"], 4.0)
+
+
+@pytest.mark.parametrize("name", ["", " ", "text", "text A", "all", "a\tb", "\udcff", "\x1b[1m"])
+def test_a_criterion_that_no_sheet_can_hold_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "out").write_text("a\n", encoding="utf-8")
+    study = ["--sentences", "1", "--criteria", "fluency", name, "--out", str(tmp_path / "study")]
+    assert main(["sheet", "--hyp", f"A={tmp_path / 'out'}", *study]) == 2
+    if not name.isprintable():  # a name of a system must be readable, too
+        assert main(["sheet", "--hyp", f"{name}={tmp_path / 'out'}", "--sentences", "1", *study[-2:]]) == 2
+    assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize("content", ["", "\n", "rater,item,source,text,fluency,adequacy\n"])
+def test_a_sheet_without_answers_is_said(tmp_path: Path, content: str) -> None:
+    design = study(tmp_path)
+    (tmp_path / "rater-1.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=r"rater-1\.csv has no rows of answers; give a sheet that"):
+        read_ratings(design, [tmp_path / "rater-1.csv"])
+
+
+def test_likert_statistics_by_hand(tmp_path: Path) -> None:
+    """Two raters give the system Secret 5 and 3 for each of three sentences, so its mean is 4 without spread.
+
+    The system Hidden gets 4 and 2, so its mean is 3.
 
     Every sentence differs by exactly 1, so the t statistic is infinite and p = 0.
     """
@@ -181,12 +228,12 @@ def test_likert_statistics_by_hand(tmp_path: Path) -> None:
 
 
 def test_interval_and_t_test_by_hand(tmp_path: Path) -> None:
-    """One rater gives Secret 1, 2, 3.
+    """One rater gives the system Secret the ratings 1, 2 and 3.
 
     The mean is 2, s is 1, and the half width is t(0.975, 2) / sqrt(3) = 4.302653 / sqrt(3).
 
-    The half width is 2.484138. Hidden gets 2, 2, 5. The differences 1, 0, 2 have mean 1, s = 1 and t = sqrt(3). With 2
-    degrees of freedom, the two-sided p is 1 - t/sqrt(t^2 + 2) = 1 - sqrt(3/5) = 0.225403.
+    The half width is 2.484138. The system Hidden gets 2, 2 and 5. The differences 1, 0, 2 have mean 1, s = 1 and t =
+    sqrt(3). With 2 degrees of freedom, the two-sided p is 1 - t/sqrt(t^2 + 2) = 1 - sqrt(3/5) = 0.225403.
     """
     design = study(tmp_path, raters=1)
     ordered = sorted(design.items, key=lambda item: item.sentence)
@@ -231,7 +278,7 @@ def test_comparison_statistics_by_hand(tmp_path: Path) -> None:
 
 
 def test_sides_are_exchanged_and_keys_of_other_formats_are_refused(tmp_path: Path) -> None:
-    """Two raters who always answer A never prefer the same system."""
+    """Test two raters who always answer A, and therefore never prefer the same system."""
     design = study(tmp_path, kind=COMPARE, sentences=6)
     paths = [fill_in(tmp_path / f"rater-{number}.csv", lambda *_: "A") for number in (1, 2)]
     result = analyse(design, read_ratings(design, paths))
@@ -245,7 +292,7 @@ def test_sides_are_exchanged_and_keys_of_other_formats_are_refused(tmp_path: Pat
 
 
 def edit(path: Path, pattern: str, replacement: str) -> None:
-    """Change the text of a sheet by a pattern."""
+    """Replace the first match of ``pattern`` in a sheet."""
     text = path.read_text(encoding="utf-8")
     changed = re.sub(pattern, replacement, text, count=1)
     assert changed != text
@@ -301,7 +348,10 @@ def test_line_ends_of_older_spreadsheet_programs(tmp_path: Path) -> None:
 
 
 def test_small_files_that_name_large_products_end(tmp_path: Path) -> None:
-    """A key with 9,000 systems and 9,000 sentences has 81 million items. Short rows of a wide sheet have few cells."""
+    """Test a key with 9,000 systems and 9,000 sentences, which has 81 million items.
+
+    A wide sheet with 100,000 short rows must not be read as rows of 100,000 cells.
+    """
     design = study(tmp_path, raters=1)
     key = json.loads((tmp_path / "key.json").read_text("utf-8"))
     item = {"systems": [], "texts": [], "source": ""}
@@ -336,7 +386,10 @@ def test_impossible_studies(changes: dict, message: str) -> None:
 
 
 def test_a_study_is_written_again_after_an_interruption(tmp_path: Path) -> None:
-    """A full disk or a kill leaves sheets without a key. After that, the same command refused its own files."""
+    """Test sheets without a key, which a full disk or a kill leaves.
+
+    An earlier version of the command then refused the files that it had written itself.
+    """
     files = write_sheets(design := study(tmp_path / "whole"), tmp_path / "other")
     for path in files[2:]:
         path.unlink()
@@ -364,7 +417,10 @@ def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", [LIKERT, COMPARE])
 def test_a_changed_key_is_refused(kind: str, tmp_path: Path) -> None:
-    """Members are refused if their values have other types or contradict each other. The seed is not used."""
+    """Test JSON members of key.json whose values have other types or contradict each other.
+
+    The test leaves out the seed, which is not used.
+    """
     study(tmp_path, kind, count=3)
     path, whole = tmp_path / "changed.json", json.loads((tmp_path / "key.json").read_text("utf-8"))
     path.write_text(json.dumps(whole), encoding="utf-8")
@@ -395,7 +451,7 @@ def test_a_changed_key_is_refused(kind: str, tmp_path: Path) -> None:
 
 
 def test_an_open_quotation_mark_is_named_without_the_rest_of_the_file(tmp_path: Path) -> None:
-    """All rows after an open mark belong to its cell. The message must not contain them."""
+    """Test an open quotation mark, after which all rows belong to one cell. The message must not contain these rows."""
     design = study(tmp_path)
     sheet = tmp_path / "rater-1.csv"
     lines = fill_in(sheet, lambda *_: "3").read_text("utf-8").splitlines()
@@ -439,7 +495,7 @@ def test_command_line_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("raters", ["0", "1001", "99999999999"])
 def test_a_number_of_raters_that_no_study_has_is_refused(capsys: pytest.CaptureFixture[str], raters: str) -> None:
-    """Each rater has a sheet, so a typing error could fill memory and disk."""
+    """Test the limit of raters, without which a typing error could fill memory and disk with sheets."""
     with pytest.raises(SystemExit):
         main(["sheet", "--hyp", "X=x", "--out", "y", "--raters", raters])
     assert f"argument --raters: '{raters}' is not a whole number of 1 to 1000" in capsys.readouterr().err

@@ -77,7 +77,7 @@ def test_ibleu_is_the_mean_of_sentence_values() -> None:
 
 
 def test_defective_self_bleu_looks_at_letters_of_the_first_source_word() -> None:
-    """For the source "is it raining", the defective metric uses the letters i and s as reference."""
+    """For the source "is it raining", the defective metric uses the letters i and s as the reference."""
     metric = Method7SelfBleu(defective=True)
     value = metric.sentence_score("s i x", ["unused"], "is it raining").score
     assert value == pytest.approx(100 * method7_bleu(["s", "i", "x"], [["i", "s"]]))

@@ -50,7 +50,7 @@ def test_finite_in_range_and_blind_to_reference_order(name: str, data: tuple, to
     assert np.isfinite(score)
     if name not in UNBOUNDED:
         assert -1e-9 <= score <= 100 + 1e-9
-    if name != "chrf":  # sacreBLEU takes the first of the references that are equally good for a sentence
+    if name != "chrf":  # sacreBLEU's chrF takes the first of equally good references
         assert metric.corpus_score(outputs, references[::-1]).score == pytest.approx(score, abs=1e-9)
 
 
@@ -72,7 +72,7 @@ def test_corpus_score_is_the_score_of_summed_rows(name: str, data: tuple) -> Non
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("hypotheses", "references"), [([], [[]]), ([], []), (["a"], []), (["a"], [[]])])
 def test_nothing_to_score_is_one_sentence(name: str, hypotheses: list, references: list) -> None:
-    """sacreBLEU raises an IndexError."""
+    """Test empty input, for which sacreBLEU raises an IndexError."""
     with pytest.raises(ValueError, match="there is nothing to score: give hypotheses and a list of references"):
         make(name, []).corpus_score(hypotheses, references)
 

@@ -1,4 +1,7 @@
-"""A sentence may have fewer references than others: an empty line in a reference file counts for no metric."""
+"""Test sentences with fewer references than others.
+
+For every metric, an empty line in a reference file is a missing reference.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ OUTPUTS = ["the cat sat on a mat .", "a dog barks", "", "two words"]
 FIRST = ["the cat sat on the mat .", "a dog barked", "it rains often up north", "some words"]
 SECOND = ["a cat was on the mat .", "", "it often rains", " "]
 THIRD = ["", "\t", "rain is common in the north", "two short words"]
-#: Metrics that need a model, or data that is not part of the project.
+#: These metrics need a model, or data that is not part of the project.
 _UNAVAILABLE = {"bertscore", "similarity-reference", "similarity-source", "meteor", "bleu-nltk"}
 
 
@@ -24,7 +27,7 @@ def rows(name: str, references: list[list[str]], places: slice = slice(None)) ->
 
 @pytest.mark.parametrize("name", sorted(METRICS.keys() - _UNAVAILABLE))
 def test_holes_equal_references_removed_by_hand(name: str) -> None:
-    """Every sentence by itself, with only the references that it has."""
+    """The expected score comes from each sentence alone, with only the references that it has."""
     found = rows(name, [FIRST, SECOND, THIRD])
     by_hand = []
     for place in range(len(OUTPUTS)):
@@ -37,7 +40,7 @@ def test_holes_equal_references_removed_by_hand(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(METRICS.keys() - _UNAVAILABLE - {"self-bleu"}))
 def test_the_signature_says_that_the_number_of_references_varies(name: str) -> None:
-    """``nrefs:var`` is sacreBLEU's entry for it."""
+    """Test for ``nrefs:var``, which is sacreBLEU's entry for varying numbers of references."""
     for references, number in (([FIRST, SECOND], "var"), ([FIRST, FIRST], "2"), ([SECOND], "1")):
         metric = build_metric(name, MetricSettings())
         metric.sources = SOURCES
@@ -51,7 +54,10 @@ def test_the_place_of_the_hole_does_not_matter() -> None:
 
 
 def test_an_empty_output_does_not_match_a_missing_reference() -> None:
-    """The third output is empty. As a reference the empty line would be an exact match."""
+    """Test an empty output like the third output of the other tests.
+
+    If the empty line counted as a reference, this output would be an exact match.
+    """
     metric = build_metric("exact@1", MetricSettings())
     assert metric.corpus_score([""], [["a b"], [""]]).score == 0
-    assert metric.corpus_score([""], [[""], [""]]).score == 100  # without any reference the empty one remains
+    assert metric.corpus_score([""], [[""], [""]]).score == 100  # empty references count if all references are empty

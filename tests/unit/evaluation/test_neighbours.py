@@ -11,13 +11,13 @@ from wean_fairseq.evaluation.neighbours import EMBEDDING, chance_baseline, load_
 from wean_fairseq.reporting.plot_cli import main
 
 WORDS = ["big", "large", "car", "automobile", "madeupword9999"]
-# Two pairs of near directions and one word by itself. The rows do not have length 1 on purpose.
+# Two pairs of vectors have similar directions, and one vector is alone. On purpose, the vectors do not have length 1.
 ROWS = torch.tensor([[1.0, 0.1, 0.0], [9.0, 0.0, 0.5], [0.0, 2.0, 0.1], [0.0, 5.0, 0.0], [-1.0, -1.0, -3.0]])
 
 
 @pytest.fixture
 def files(tmp_path):
-    """Return a checkpoint and its dictionary, with special symbols in front and padding words between and behind.
+    """Return a checkpoint and a dictionary that has special symbols first, and padding words inside and at the end.
 
     The last word of the text is spelt like padding, but has a count.
     """
@@ -48,7 +48,8 @@ def test_nearest_is_by_cosine_and_leaves_the_word_out(files):
 def test_synonyms_are_counted_per_word(files):
     sets = [{"big", "large"}, {"car", "madeupword9999"}, {"automobile", "unseen"}]
     near = load_embedding(*files)
-    assert near.synonyms_found(sets, 1) == (2, 4)  # big, large; not car, madeupword9999; automobile has none here
+    # found: big, large; not found: car, madeupword9999; automobile has none
+    assert near.synonyms_found(sets, 1) == (2, 4)
 
 
 def test_chance_is_reproducible():

@@ -33,7 +33,7 @@ def corpus(metric: EvaluationMetric, outputs: list[str], references: list[str], 
 
 
 def test_copy_rate() -> None:
-    """One of two outputs is its source, up to case."""
+    """One of the two outputs is a copy of its source, except for case."""
     assert corpus(CopyRate(), ["A b .", "a c"], ["x", "x"], ["a B .", "a b"]) == 50
 
 
@@ -80,7 +80,10 @@ def test_exact_at_k() -> None:
 
 
 def test_topic_coverage() -> None:
-    """1 of 2 and 1 of 1 topics occur, so 2 of 3. English topics must be words, Chinese ones may be inside."""
+    """1 of 2 topics and 1 of 1 topic occur, so the coverage is 2 of 3.
+
+    An English topic must be a whole word, but a Chinese topic may occur inside the text.
+    """
     outputs, sources = ["a Cat sat", "cats"], ["cat dog", "cats"]
     assert corpus(TopicCoverage(), outputs, ["", ""], sources) == pytest.approx(200 / 3)
     assert corpus(TopicCoverage(), ["cats"], [""], ["cat"]) == 0
@@ -128,7 +131,7 @@ class _Synset:
 
 
 class _WordNet:
-    """Knows one set of synonyms."""
+    """WordNet with a single set of synonyms."""
 
     ensure_loaded = staticmethod(lambda: None)
     get_version = staticmethod(lambda: "3.0")
@@ -178,7 +181,7 @@ def tiny_bert(folder: Path) -> list[str]:
 
 
 def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
-    """Identical text is 100, order of references and batching do not matter, empty text is 0, without downloads."""
+    """Test that equal text has 100, empty text 0, order and batches do not matter, and nothing is downloaded."""
     words = tiny_bert(tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}', encoding="utf-8")
@@ -192,7 +195,7 @@ def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
 
 
 def test_bertscore_refuses_a_model_without_its_tokenizer(tmp_path: Path) -> None:
-    """transformers would create a tokenizer without words, so that all texts would be equal."""
+    """Test a missing tokenizer, for which transformers would create one without words, so that all texts are equal."""
     tiny_bert(tmp_path)
     with pytest.raises(UserError, match="its tokenizer knows 5 pieces, but the vocab_size is 13"):
         build_metric("bertscore", MetricSettings(bert_model=str(tmp_path)))
@@ -201,7 +204,7 @@ def test_bertscore_refuses_a_model_without_its_tokenizer(tmp_path: Path) -> None
 def test_greedy_matching_by_hand() -> None:
     """The unit vectors e1, e2 have precision (1 + 0)/2 and recall 1 against e1, so F1 = 2/3 (BERTScore eqs. 1, 2).
 
-    A special token e2 of the reference is matched with e2 (precision 1), but is not itself to be matched.
+    A token may match a special token of the other text, but special tokens themselves need no match.
     """
     words = np.array([True, True])
     assert greedy_f1(Tokens(np.eye(2), words), Tokens(np.eye(2)[:1], words[:1])) == pytest.approx(2 / 3)

@@ -1,4 +1,4 @@
-"""No output of a command overwrites an input, and output paths are checked before the work."""
+"""Test that no output of a command overwrites an input, and that output paths are checked before the work starts."""
 
 import json
 

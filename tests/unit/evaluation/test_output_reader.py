@@ -89,7 +89,7 @@ def test_broken_logs_are_refused(tmp_path: Path, change, message: str) -> None:
 
 @pytest.mark.parametrize("lines", [LOG.splitlines(), tagged(LOG, "D").splitlines()], ids=["whole", "D-lines"])
 def test_a_sorted_log_is_read(tmp_path: Path, lines: list[str]) -> None:
-    """The log has no duplicate outputs, although each id occurs with every tag."""
+    """Test a sorted log, in which each id occurs with every tag without being a duplicate."""
     path = write(tmp_path / "gen.log", "".join(f"{line}\n" for line in sorted(lines)))
     assert read_generated("X", path).nbest == [["Hi there!"], ["a ca@@ t", "the ca@@ t"]]
 
@@ -101,7 +101,10 @@ def test_tokens_of_a_log_without_them_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_odd_about_a_log_is_counted(tmp_path: Path) -> None:
-    """Id 0 has one hypothesis and id 1 has two. Ten outputs equal their targets, and nine in the second log."""
+    """Id 0 has one hypothesis and id 1 has two.
+
+    In a second log, all ten outputs equal their targets, and in a third log, only nine of them.
+    """
     assert read_generated("X", write(tmp_path / "gen.log", LOG)).notes == [
         "1 sentences have fewer than 2 hypotheses (id 0)."
     ]

@@ -1,4 +1,4 @@
-"""In the tables of papers next to our results, every number has an origin, and missing numbers are listed."""
+"""Test the tables of papers next to our results. Every number has an origin, and missing numbers are listed."""
 
 import json
 import re
@@ -47,7 +47,10 @@ def keep(name: str, systems: Mapping[str, Mapping[str, float]], **facts: object)
 
 
 def lines(text: str) -> list[list[str]]:
-    """Return the cells of all table lines except the overview's. A blank system is the same as in the line above."""
+    """Return the cells of all table lines except the overview's.
+
+    A blank system cell means the system of the line above.
+    """
     found: list[list[str]] = []
     for line in text.split("\n## ", 1)[1].splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
@@ -62,11 +65,14 @@ def legend(text: str) -> dict[str, str]:
 
 
 def test_of_each_system_published_measured_and_missing_numbers_stand_apart(run: Run) -> None:
-    """The published table is WEAN's Table 1. Of our two made-up results, one has the released outputs of DRESS."""
+    """The published table is WEAN's Table 1.
+
+    Of the two invented results of ours, one contains the released outputs of DRESS.
+    """
     copy = {PWKP: 49.0, "sari": 22.0}
     keep("my_pwkp", {"copy-source": copy, "wean_lstm": {PWKP: 36.394, "sari": 30.0, "bleu": 1.0}}, note="Other data.")
     keep("published_pwkp", {"copy-source": copy, "Dress": {PWKP: 34.53, "sari": 40.0}})
-    keep("my_quora", {"seq2seq_lstm": {PWKP: 99.0}})  # another data set
+    keep("my_quora", {"seq2seq_lstm": {PWKP: 99.0}})  # this result is for another data set
     status, text, _ = run("--table", "wean-table1")
     assert status == 0
     assert lines(text) == [
@@ -165,7 +171,10 @@ def test_unread_tables_have_no_numbers(run: Run) -> None:
 
 
 def release() -> Path:
-    """Write a folder in the layout of DRESS. Hybrid's output is the reference in capitals, Dress's is the source."""
+    """Write a folder in the layout of DRESS.
+
+    The output of Hybrid is the reference in capitals, and the output of Dress is the source.
+    """
     folder = Path("released")
     folder.mkdir()
     texts = {

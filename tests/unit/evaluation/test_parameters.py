@@ -1,4 +1,4 @@
-"""Parameter counts of the output layer against Table 5 of the WEAN paper."""
+"""Test the parameter counts of the output layer against Table 5 of the WEAN paper."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Oddities of a text are reported with a count and a cause, or refused. Plain texts are accepted silently."""
+"""Test that oddities of a text are reported with a count and a cause, or refused. Plain texts are accepted silently."""
 
 import random
 import re
@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.corpus import Corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
 from wean_fairseq.evaluation.metrics import MetricSettings
@@ -19,7 +20,7 @@ from wean_fairseq.evaluation.presets import columns_for
 def warnings(
     outputs: list[str], references: list[str], settings: MetricSettings | None = None, notes: tuple = ()
 ) -> list[str]:
-    """Return all warnings except that the source is missing."""
+    """Return all warnings except the first one, which says that the source is missing."""
     system = SystemOutput("A", [[line] for line in outputs], "", list(notes))
     columns = columns_for([], ["bleu"], settings or MetricSettings())
     return evaluate([system], Corpus([references]), columns, Resampling(0, 0)).data.warnings[1:]
@@ -91,7 +92,7 @@ OUTPUTS = [
 
 
 def found(outputs: list[str], *references: list[str], sources: list[str] | None = SOURCES) -> list[str]:
-    """Return the oddities of one system next to the texts above, including those of 13a and of case."""
+    """Return the oddities of one system with the texts above, including oddities of tokenisation (13a) and case."""
     corpus = Corpus(list(references or [REFERENCES]), sources)
     return [text for _, text in find_oddities([SystemOutput("A", [[line] for line in outputs], "")], corpus)]
 
@@ -107,7 +108,8 @@ def shuffled(lines: list[str]) -> list[str]:
         (OUTPUTS, [REFERENCES], None),
         (SOURCES, [REFERENCES], SOURCES),  # the copy baseline
         (SOURCES, [REFERENCES, OUTPUTS], SOURCES),
-        ([line.replace("fixed", "mended") for line in REFERENCES], [REFERENCES], SOURCES),  # nearly perfect
+        # an output that is nearly perfect
+        ([line.replace("fixed", "mended") for line in REFERENCES], [REFERENCES], SOURCES),
         (OUTPUTS, [REFERENCES, [*REFERENCES[:30], *[""] * 6]], SOURCES),
         ([*OUTPUTS[:30], *[""] * 6], [REFERENCES], SOURCES),
         (
@@ -146,6 +148,19 @@ def test_score_columns_are_refused(score: str) -> None:
         found([score.format(-0.01 * n * n - 0.5, line) for n, line in enumerate(OUTPUTS)])
 
 
+def test_outputs_that_a_command_decoded_itself_are_scored(tmp_path, capsys) -> None:
+    """A weak model may end its outputs with numbers. wean-train refused them after the training, without a model."""
+    files = {"src": SOURCES, "ref": REFERENCES, "hyp": [f"{line} {n}" for n, line in enumerate(OUTPUTS)]}
+    for name, lines in files.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    line = ["--hyp", f"A={tmp_path}/hyp", "--ref", str(tmp_path / "ref"), "--src", str(tmp_path / "src")]
+    line += ["--metric", "bleu", "--resamples", "0"]
+    assert main(line) == 2
+    assert "A: 36 of 36 outputs end with a number such as 0" in capsys.readouterr().err
+    assert main([*line, "--decoded"]) == 0
+    assert "warning: A: 36 of 36 outputs end with a number such as 0" in "".join(capsys.readouterr())
+
+
 @pytest.mark.parametrize("form", ["{} {}", "{}. {}", "{}) {}", "{}| {}"])
 def test_line_numbers_are_refused(form: str) -> None:
     with pytest.raises(
@@ -155,11 +170,11 @@ def test_line_numbers_are_refused(form: str) -> None:
 
 
 def test_one_number_for_all_is_text() -> None:
-    """A model may well begin every output with the same number."""
+    """Test that outputs which all begin with the same number are accepted, because a model may well write them."""
     assert not any("number" in text for text in found([f"5 {line}" for line in OUTPUTS]))
 
 
-# One text has the mark, the others have not: the warning names the text and the remedy.
+# If only one text has the mark, the warning names this text and the remedy.
 @pytest.mark.parametrize(
     ("change", "named", "advice"),
     [
@@ -189,7 +204,7 @@ def test_marks_of_one_text_alone(change: Callable[[str], str], named: str, advic
 
 
 def test_brackets_of_one_form() -> None:
-    """Missing brackets are not another form of brackets."""
+    """A text without brackets does not have another form of brackets."""
     written = [[f"{line[:5]} ( {line[5:]} )" for line in lines] for lines in (OUTPUTS, REFERENCES, SOURCES)]
     outputs, references, sources = ([line.replace("(", "-LRB-").replace(")", "-RRB-") for line in w] for w in written)
     (text,) = found(outputs, written[1], sources=written[2])

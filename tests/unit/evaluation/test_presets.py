@@ -93,7 +93,7 @@ def test_every_preset_is_listed_here() -> None:
 @pytest.mark.parametrize("preset", METRIC_PRESETS)
 @pytest.mark.usefixtures("punkt")
 def test_protocol_in_the_signature(preset: str, settings: MetricSettings) -> None:
-    """The number of references comes before it and versions after it."""
+    """In the signature, the protocol follows the number of references and precedes the versions."""
     if "cdnpg" in preset:
         pytest.importorskip("nltk")
     if preset == "paper:easse":
@@ -109,7 +109,7 @@ def test_protocol_in_the_signature(preset: str, settings: MetricSettings) -> Non
 
 @pytest.mark.parametrize("preset", ["paper:wean-pwkp", "paper:wean-ew-sew", "paper:dress-pwkp", "paper:dress-ew-sew"])
 def test_wean_bleu_is_mteval_without_case(preset: str) -> None:
-    """The oracle is sacreBLEU itself. The sentence is one where tokenisation and case both matter."""
+    """The oracle is sacreBLEU itself. Both tokenisation and case change the score of the sentence."""
     column = columns_of(preset, MetricSettings("none"))[0]
     output, reference = "It weighed (about) 3.5 tons, in the end.", "it weighed ( about ) 3.5 tons , in the End ."
     scores = {
@@ -124,9 +124,11 @@ def test_wean_bleu_is_mteval_without_case(preset: str) -> None:
 
 
 def test_mteval_lower_cases_ascii_alone() -> None:
-    """mteval-v13a says tr/A-Z/a-z/: "Zoë" is "zoë", "ÉMILE" is not "émile". Counted on paper: 5 of 6 words are equal.
+    """mteval-v13a lower-cases with tr/A-Z/a-z/: "Zoë" becomes "zoë", but "ÉMILE" does not become "émile".
 
-    Precisions 5/6, 4/5, 3/4 and 2/3; both texts are as long.
+    Counted by hand, 5 of 6 words are equal.
+
+    The precisions are 5/6, 4/5, 3/4 and 2/3, and both texts have the same length.
     """
     column = columns_of("paper:wean-ew-sew", MetricSettings())[0]
     found = score(column, "THE CAT OF Zoë SAW ÉMILE", "the cat of zoë saw émile")
@@ -135,7 +137,9 @@ def test_mteval_lower_cases_ascii_alone() -> None:
 
 @pytest.mark.usefixtures("punkt")
 def test_bleu_of_nts_is_that_of_nltk_with_smoothing_method_3() -> None:
-    """The oracle is NLTK's corpus_bleu. An output is shorter than four words, and alone it needs the smoothing.
+    """The oracle is NLTK's corpus_bleu.
+
+    One output is shorter than four words, so it needs the smoothing if it is scored alone.
 
     The period of each sentence is a separate word, but not the period of "approx.".
     """

@@ -1,6 +1,6 @@
-"""The published numbers are complete and satisfy the relations that their papers state.
+"""Test that the published numbers are complete and satisfy the relations that their papers state.
 
-Relations between numbers detect a mistyped digit, which a second copy of the numbers would not.
+Relations between the numbers detect a mistyped digit, which a second copy of the numbers would not detect.
 """
 
 import json
@@ -41,7 +41,10 @@ def test_every_row_is_complete(table: PublishedTable, data: str, name: str, row:
     "table", [pytest.param(table, id=key) for key, table in PUBLISHED_TABLES.items() if table.preset]
 )
 def test_columns_name_scores_of_the_presets(table: PublishedTable) -> None:
-    """The first key of a column is one of the table's preset. Groups of sentences follow it in brackets."""
+    """The first key of a column is a score of the table's preset.
+
+    A group of sentences may follow the score in brackets.
+    """
     known = {column.key for column in columns_for([table.preset, "paper:cdnpg-fixed"], [], MetricSettings())}
     for column in table.columns:
         keys = [re.sub(r"\[[\w-]+\]$", "", key) for key in column.keys]
@@ -127,7 +130,7 @@ def test_mean_ratings_are_the_means_of_their_parts(key: str, parts: int) -> None
 
 @pytest.mark.parametrize(("data", "low", "high"), [("quora", 1.25, 2.65), ("twitter_url", 1.55, 3.45)])
 def test_ibleu_of_cdnpg_implies_the_self_bleu_of_its_defect(data: str, low: float, high: float) -> None:
-    """0.8 BLEU-4 - 0.2 self-BLEU = iBLEU gives 1.3 to 2.6 and 1.6 to 3.4 for all nine (design reference, 3.9)."""
+    """iBLEU = 0.8 BLEU-4 - 0.2 self-BLEU implies a self-BLEU of 1.3 to 2.6 and 1.6 to 3.4 (design reference, 3.9)."""
     implied = []
     for row in rows("cdnpg-table2", data).values():
         ibleu, bleu4 = row.scores[0], row.scores[2]
@@ -138,7 +141,7 @@ def test_ibleu_of_cdnpg_implies_the_self_bleu_of_its_defect(data: str, low: floa
 
 
 def test_ibleu_of_dnpg_implies_a_plausible_self_bleu() -> None:
-    """0.9 BLEU - 0.1 self-BLEU = iBLEU gives 31 to 45 (design reference, 3.9), and 28.7 for VAE-SVG-eq."""
+    """iBLEU = 0.9 BLEU - 0.1 self-BLEU implies 31 to 45 (design reference, 3.9), and 28.7 for VAE-SVG-eq."""
     scores = [row.scores for row in rows("dnpg-table4", "quora").values()]
     implied = [(0.9 * bleu - ibleu) / 0.1 for bleu, ibleu, *_ in scores if bleu is not None and ibleu is not None]
     assert len(implied) == 6
@@ -152,14 +155,14 @@ def test_shares_of_raters_add_up() -> None:
 
 
 def test_weights_of_the_output_layer() -> None:
-    """The baseline has V d weights, and the score concat 2 d^2 + d, in millions."""
+    """The baseline has V d weights, and the score concat has 2 d^2 + d weights, in millions."""
     for name, count in (("Seq2seq", lambda v, d: v * d), ("WEAN", lambda v, d: 2 * d * d + d)):
         expected = tuple(round(count(v, d) / 1e6, 2) for v, d in ((50_000, 256), (50_000, 256), (4_000, 512)))
         assert rows("wean-table5", "output layer")[name].scores == pytest.approx(expected, abs=0.0051)
 
 
 def test_headline_numbers() -> None:
-    """The headline numbers come from the papers. PC-SAN's tables were not read."""
+    """The headline numbers come from the papers. There are none from PC-SAN, because its tables were not read."""
     assert rows("wean-table1", "pwkp")["WEAN"].scores == (54.54,)
     assert rows("wean-table2", "ew-sew")["WEAN"].scores == (94.45,)
     assert rows("wean-table4", "lcsts")["WEAN"].scores == (37.8, 25.6, 35.2)

@@ -35,7 +35,7 @@ def folder(name: str) -> Path:
 def test_kept_scores_of_released_outputs_are_measured_again(
     experiment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The command of the result, run again. NTS' needs NLTK's sentence splitter too."""
+    """The command of the result is run again. The command for NTS also needs NLTK's sentence splitter."""
     kept = json.loads((RESULTS / f"{experiment}.json").read_text(encoding="utf-8"))
     place, _, command = kept["command"].partition(" && wean-evaluate ")
     monkeypatch.chdir(folder(place.removeprefix("cd $WEAN_DATA/")))
@@ -70,7 +70,7 @@ def test_copy_row_of_pwkp_beats_published_seq2seq() -> None:
 def test_copying_on_turkcorpus() -> None:
     """Copy-input BLEU 99.37 (13a, tokenised files, 8 references) was measured with sacreBLEU. SARI is close to 26.29.
 
-    EASSE measured 26.29 on its own re-cased version of the same 359 sentences, hence the tolerance.
+    EASSE measured 26.29 on its own re-cased version of the same 359 sentences, so the test has a tolerance.
     """
     turk = folder("turkcorpus")
     source = turk / "test.8turkers.tok.norm"
@@ -95,15 +95,16 @@ COPY_ANCHORS = {
         "current": (48.15, 29.52, 111.67, 1.23, 1.28, 15.40, 23.37),
     },
 }
-COPY_ROUGE = {"quora": 54.77, "twitter_url": 43.25}  # ROUGE-L with beta 1.2, ibid.
+COPY_ROUGE = {"quora": 54.77, "twitter_url": 43.25}  # ROUGE-L with beta 1.2, from the same section
 # The available Quora data lacks final question marks. One eighth of the words is cut from Twitter's texts.
 COPY_SETS = pytest.mark.parametrize(("name", "ending", "tolerance"), [("quora", " ?", 0.1), ("twitter_url", "", 0.25)])
 
 
 def as_cdnpg_prints(line: str, ending: str) -> str:
-    """Nineteen tokens of a line, with punctuation attached again as by the tokeniser's clean-up.
+    """Return the first nineteen tokens of a line, with punctuation attached again as by the tokeniser's clean-up.
 
-    C-DNPG cuts at 19 word pieces. That needs its vocabulary; cutting at 19 words leaves a little more of long lines.
+    C-DNPG truncates lines after 19 word pieces. This truncation would need the vocabulary of the word pieces.
+    Truncation after 19 words keeps a little more of long lines.
     """
     text = " ".join((line + ending).split()[:19])
     for mark in (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"):
@@ -123,7 +124,10 @@ def cdnpg_test_set(name: str, ending: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("version", ["legacy", "current"])
 @COPY_SETS
 def test_copy_anchors_of_cdnpg(name: str, ending: str, tolerance: float, version: str) -> None:
-    """iBLEU is computed here from the means of its parts. The metrics of that name are tested with method 7."""
+    """iBLEU is computed here from the means of its parts.
+
+    The metrics named iBLEU are tested in the tests of method 7.
+    """
     sources, references = cdnpg_test_set(name, ending)
     scores = []
     for metric in (

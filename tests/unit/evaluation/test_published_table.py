@@ -1,4 +1,4 @@
-"""Test the published table that a recipe prints: our means over seeds below the paper's rows."""
+"""Test the published table that a recipe prints, with our means over seeds below the paper's rows."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_means_over_seeds_stand_below_the_published_numbers(tmp_path):
-    """The expected result is the numbers of C-DNPG's Table 2, and iBLEU of two seeds, which have the same outputs.
+    """Test the numbers of C-DNPG's Table 2, followed by iBLEU of two seeds, which have the same outputs.
 
     ▽ marks scores that the copied source beats.
     """
@@ -26,7 +26,7 @@ def test_means_over_seeds_stand_below_the_published_numbers(tmp_path):
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "table.md").read_text() + "\n" == result.stdout
     assert len(re.findall(r"^## C-DNPG .*, Table 2: .*, quora$", result.stdout, re.MULTILINE)) == 1
-    assert "## DNPG" not in result.stdout  # another table of Quora
+    assert "## DNPG" not in result.stdout  # DNPG has another table for Quora
     lines = result.stdout.splitlines()
     place = next(n for n, line in enumerate(lines) if line.startswith("| Transformer |"))
     assert lines[place].startswith("| Transformer | *published* | *21.14* | *37.97* | *26.88* | *40.14* | *38.21* |")

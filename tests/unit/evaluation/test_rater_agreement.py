@@ -10,7 +10,7 @@ from wean_fairseq.evaluation.human.ratings import agreement
 
 
 def naive_alpha(values: list[list[int]]) -> float:
-    """Krippendorff's alpha from the definition of the ordinal distance (Krippendorff, 2011), pair by pair."""
+    """Return Krippendorff's alpha, pair by pair, from the definition of the ordinal distance (Krippendorff, 2011)."""
     every = [value for row in values for value in row]
     counts = Counter(every)
 
@@ -24,7 +24,7 @@ def naive_alpha(values: list[list[int]]) -> float:
 
 @pytest.mark.parametrize(("items", "raters", "low", "high"), [(1, 2, 1, 2), (7, 3, 1, 5), (20, 2, 1, 4), (9, 6, -1, 1)])
 def test_agreement_equals_reference_programs(items: int, raters: int, low: int, high: int) -> None:
-    """Alpha equals the loop above, kappa equals statsmodels."""
+    """Alpha equals the result of the loop above, and kappa equals statsmodels."""
     inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
     values = np.random.default_rng(3).integers(low, high + 1, (items, raters))
     values[0, :2] = low, high
@@ -36,9 +36,10 @@ def test_agreement_equals_reference_programs(items: int, raters: int, low: int, 
 @pytest.mark.parametrize(
     ("answers", "kappa", "alpha"),
     [
-        # They agree on four of six items and differ on two: P = 4/6, Pe = 1/2. Alpha: 1 - (2/6) / (6/11).
+        # Two raters agree on four of six items and differ on two: P = 4/6, Pe = 1/2. Alpha: 1 - (2/6) / (6/11).
         (("112212", "112221"), 1 / 3, 7 / 18),
-        # Raters of 28 items who are never more than one point apart: kappa calls this moderate, alpha high.
+        # Raters of 28 items are never more than one point apart. Their agreement is moderate by kappa and high by
+        # alpha.
         (
             (
                 "3542323541222354434245222331",
@@ -50,7 +51,7 @@ def test_agreement_equals_reference_programs(items: int, raters: int, low: int, 
             0.830,
         ),
         (("12345", "12345"), 1, 1),
-        (("333", "333"), None, None),  # without different answers there is no chance agreement
+        (("333", "333"), None, None),  # if all answers are equal, there is no chance agreement
         (("12345",), None, None),  # agreement needs two raters
     ],
 )

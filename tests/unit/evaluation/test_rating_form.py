@@ -1,6 +1,6 @@
-"""Test the rating form in a real browser: answered, saved, read back.
+"""Test the rating form in a real browser, where it is answered, saved and read back.
 
-Opt-in: WEAN_BROWSER names a Chromium or Chrome.
+These tests run only if WEAN_BROWSER names a Chromium or Chrome.
 """
 
 import json
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(not BROWSER, reason="WEAN_BROWSER names no brows
 TEXTS = ['<b>not bold</b> & "quoted"', "苹果 , =1+1", ""]
 # Two criteria that an HTML attribute or a CSV file could break.
 CRITERIA = ['easy, "fluent" & <short>', "relevance|adequacy"]
-# Actions of a rater, as a script after the form's script: click an answer to every question, press the button. The page
-# keeps the file that the browser would save.
+# Actions of a rater, in a script that runs after the form's script. It clicks an answer to every question and presses
+# the button. The page keeps the file that the browser would save.
 RATER = """<script>
 "use strict";
 document.body.dataset.before = document.getElementById("count").textContent;

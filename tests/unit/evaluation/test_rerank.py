@@ -1,4 +1,4 @@
-"""Re-ranking chooses on the tuning set alone, raises the metric there, and applies the choice to the test set."""
+"""Test that re-ranking chooses on the tuning set alone and applies the choice to the test set."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,7 +10,8 @@ from wean_fairseq.evaluation.cli import main
 
 TUNE_SOURCES = ["the old cat sat down", "a big dog ran away fast", "rain fell on the wide roof"]
 TUNE_REFERENCES = ["the cat sat down", "a dog ran away fast", "rain fell on the roof"]
-# The second hypotheses of search 5 are right. Search 12 is never right, and its hypothesis 1 is a copy.
+# The search named 5 has the correct outputs as second hypotheses. The search named 12 has no correct output, and its
+# first hypotheses are copies of the source.
 FIVE = [["cats", "the cat sat down"], ["dogs", "a dog ran away fast"], ["rains", "rain fell on the roof"]]
 TWELVE = [[source, "a a a"] for source in TUNE_SOURCES]
 TEST_FIVE = [["one wrong", "one right"], ["two wrong", "two right"]]
@@ -20,7 +21,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def write_log(name: str, nbest: Sequence[Sequence[str]], target: str = "unseen", sources: Sequence[str] = ()) -> None:
-    """Write what fairseq-generate prints, the last sentence first, as its sorted batches do."""
+    """Write the output of fairseq-generate, with the last sentence first, as in its sorted batches."""
     lines = []
     for number, entries in reversed(list(enumerate(nbest))):
         lines += [f"S-{number}\t{sources[number] if sources else 'source'}", f"T-{number}\t{target}"]
@@ -47,7 +48,8 @@ def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: py
 
 
 TUNE = ("--tune", "5=t5", "12=t12", "--ref", "ref", "--src", "src")
-BOTH = (*TUNE, "--test", "12=e12", "5=e5", "--output", "out")  # another order: names decide
+# the order differs from TUNE, because only the names matter
+BOTH = (*TUNE, "--test", "12=e12", "5=e5", "--output", "out")
 
 
 def chosen(path: str = "choice.json") -> tuple[str, int]:
@@ -56,7 +58,10 @@ def chosen(path: str = "choice.json") -> tuple[str, int]:
 
 
 def test_the_pair_that_is_best_on_the_tuning_set_is_applied_to_the_test_set(run: Run) -> None:
-    """Hypotheses 2 of search 5 are the references, so BLEU is 100. In the test set they are the "right" outputs."""
+    """The second hypotheses of search 5 are the references, so BLEU is 100.
+
+    In the test set, the second hypotheses are the outputs "right".
+    """
     status, out, _ = run(*BOTH, "--json", "choice.json")
     lines = out.splitlines()
     assert status == 0
@@ -72,7 +77,10 @@ def test_the_pair_that_is_best_on_the_tuning_set_is_applied_to_the_test_set(run:
 
 @pytest.mark.parametrize("metric", ["bleu", "sari", "rouge-l"])
 def test_the_choice_scores_at_least_as_high_as_any_single_reading(run: Run, metric: str, tmp_path: Path) -> None:
-    """Every candidate is scored again by the scoring command, as a plain file. The choice has the maximum."""
+    """Every candidate is scored again by the scoring command, as a plain file.
+
+    The chosen candidate must have the maximum score.
+    """
     again = {}
     for search, nbest in {"5": FIVE, "12": TWELVE}.items():
         for rank in (1, 2):
@@ -104,7 +112,7 @@ def test_the_choice_scores_at_least_as_high_as_any_single_reading(run: Run, metr
 
 
 def test_metrics_can_disagree(run: Run) -> None:
-    """Hypotheses 1 of search 12 are copies of the source, for which SARI is low and BLEU is high."""
+    """The first hypotheses of search 12 are copies of the source, for which SARI is low and BLEU is high."""
     write_log("t5", [["rain", "cat down"], ["rain", "dog fast"], ["rain", "rain roof"]])
     assert run(*TUNE, "--json", "choice.json")[0] == 0
     assert chosen() == ("12", 1)
@@ -113,7 +121,10 @@ def test_metrics_can_disagree(run: Run) -> None:
 
 
 def test_nothing_of_the_test_set_moves_the_choice(run: Run) -> None:
-    """If outputs and T- lines of the test set are swapped, the choice and the scores stay. T- lines have no effect."""
+    """Test that swapped outputs and T- lines of the test set do not change the choice and the scores.
+
+    The T- lines must have no effect.
+    """
     _, before, _ = run(*BOTH)
     written = Path("out").read_text(encoding="utf-8")
     write_log("e5", TEST_FIVE, target="one wrong")
@@ -126,7 +137,10 @@ def test_nothing_of_the_test_set_moves_the_choice(run: Run) -> None:
 
 
 def test_of_equal_scores_the_first_wins(run: Run) -> None:
-    """All four candidates are the same text. The default search comes first, and its rank 1 before its rank 2."""
+    """All four candidates are the same text.
+
+    The search that is named first wins, and its rank 1 comes before its rank 2.
+    """
     write_log("t5", [[text, text] for text in TUNE_REFERENCES])
     write_log("t12", [[text, text] for text in TUNE_REFERENCES])
     run(*TUNE, "--json", "choice.json")
@@ -145,7 +159,7 @@ def test_a_sentence_with_fewer_hypotheses_keeps_its_last(run: Run) -> None:
 
 
 def test_copied_words_and_pieces_are_put_back_before_scoring(run: Run) -> None:
-    """With restored slot and joined pieces, hypothesis 1 equals the reference, so it beats the plain hypothesis 2."""
+    """With restored slot and joined pieces, hypothesis 1 equals the reference and beats plain hypothesis 2."""
     Path("ref").write_text("Zork walks\n", encoding="utf-8")
     Path("src").write_text("Zork is walking\n", encoding="utf-8")
     Path("test.src").write_text("Blip is walking\n", encoding="utf-8")

@@ -48,7 +48,7 @@ def test_record_holds_what_is_needed_to_repeat(tmp_path: Path) -> None:
 
 
 def test_git_runs_no_program_of_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder from elsewhere can have a .git whose settings name programs, which git describe --dirty runs."""
+    """Test a .git from another person, whose settings name programs that git describe --dirty would run."""
     monkeypatch.setattr(results, "commit", COMMIT)
     settings = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch ran; false\n"
     subprocess.run(["git", "init", "--quiet"], check=True)
@@ -61,7 +61,7 @@ def test_git_runs_no_program_of_the_current_folder(monkeypatch: pytest.MonkeyPat
 
 
 def test_further_data_are_recorded_by_name_and_hash() -> None:
-    """SHA-256 of "abc" and a line feed, as sha256sum prints it."""
+    """The expected hash is the SHA-256 of "abc" and a line feed, as sha256sum prints it."""
     Path("deep").mkdir()
     Path("deep/train.src").write_text("abc\n", encoding="utf-8")
     options = ["--experiment", "demo", "--command", "make demo", "--seed", "3", "--data", "deep/train.src"]
@@ -155,7 +155,10 @@ def test_tables_are_generated_and_checked(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_table_shows_what_the_trainings_of_a_system_took(capsys: pytest.CaptureFixture[str]) -> None:
-    """The means over two seeds are computed by hand. A number that a training or a copied source lacks is a dash."""
+    """The means over two seeds are computed by hand.
+
+    A dash replaces a number that a training or a copied source lacks.
+    """
     runs = [
         {"options": ["--arch x", f"--lr {rate}"], "parameters": 1234567, "epochs": epochs, "cpu_seconds": seconds}
         for rate, epochs, seconds in ((0.001, 10.0, 600), (0.003, 13.0, 1200))
@@ -214,6 +217,14 @@ def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
             {"evaluation": {"systems": {"X": EVALUATION["systems"]["X"], "Y": {}}, "data": EVALUATION["data"]}},
             " has no scores of Y",
         ),
+        (
+            {"evaluation": {**EVALUATION, "data": {"sentences": -5, "references": 1}}},
+            ": Expected `int` >= 0 - at `$.evaluation.data.sentences`",
+        ),
+        (
+            {"evaluation": {**EVALUATION, "data": {"sentences": 5, "references": -1}}},
+            ": Expected `int` >= 0 - at `$.evaluation.data.references`",
+        ),
         ({"evaluation": []}, ": Expected `object`, got `array` - at `$.evaluation`"),
         (
             {"trainings": {"X": {"parameters": "x"}}},
@@ -257,12 +268,43 @@ def test_a_table_says_whether_its_commit_was_changed(commit: str, shown: str) ->
     assert shown in Path("doc.md").read_text(encoding="utf-8")
 
 
+def test_names_of_a_result_cannot_change_the_page() -> None:
+    """A result may come from another person. Its texts are shown, but as text on one line."""
+    name = "a\n\x1b[1m<script>alert(1)</script>|`"
+    systems = {name: {f"bleu{name}": {"score": 1, "signature": f"s{name}", "ci": None}}}
+    result = {"experiment": "x", "command": f"c{name}", "seed": 1, "note": "n\x1b\r\n<b>", "commit": "a\n# b"}
+    content = {**result, "evaluation": {**EVALUATION, "systems": systems}}
+    table = results.result_table(convert(content, results.Result), [], "x.json", "doc.md")
+    assert not set(table.replace("\n", "")) & set(map(chr, range(32)))
+    shown = r"a\n\x1b[1m&lt;script>alert(1)&lt;/script>\|`"
+    assert table.split("\n")[:3] == [f"| system | bleu{shown} |", "|---|--:|", f"| {shown} | 1.00 |"]
+    assert r"Command: `` ca\n\x1b[1m<script>alert(1)</script>|` ``." in table
+    assert rf"Signatures: bleu{shown} `` sa\n\x1b[1m<script>alert(1)</script>|` ``." in table
+    assert "commit a\\n# b." in table and "\nn\\x1b\n&lt;b>\n" in table
+
+
+@pytest.mark.parametrize("end", ["\r\n", " \n", "\t\r\n"])
+def test_line_ends_of_a_document_are_kept(end: str) -> None:
+    """The marker may be followed by blanks. The lines of the table end like its marker."""
+    assert main(["tables", "doc.md"]) == 0
+    expected = Path("doc.md").read_text(encoding="utf-8")
+    Path("doc.md").write_bytes(DOCUMENT.replace("\n", end).encode())
+    assert main(["tables", "doc.md"]) == 0
+    written = Path("doc.md").read_bytes().decode()
+    assert written.count("\r") == (written.count("\n") if "\r" in end else 0)
+    assert [line.rstrip() for line in written.split("\n")] == expected.split("\n")
+    assert main(["tables", "doc.md", "--check"]) == 0
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
         ("<!-- results: demo -->\nno end\n", "has no <!-- /results --> after it"),
         ("<!-- results: demo -->\n" * 50_000, "has no <!-- /results --> after it"),
         ("<!-- results: demo " * 50_000, "has no <!-- /results --> after it"),
+        ("a\nb <!-- results: demo --> c\n<!-- /results -->\n", "doc.md, line 2: a results marker"),
+        ("<!-- results: demo  bleu -->\n<!-- /results -->\n", "or is not of the form <!-- results: NAME METRICS -->"),
+        ("<!-- results:demo -->\n<!-- /results -->\n", "or is not of the form <!-- results: NAME METRICS -->"),
         ("<!-- results: absent -->\n<!-- /results -->\n", "absent.json does not exist"),
         ("<!-- results: demo sari -->\n<!-- /results -->\n", "demo has no metric sari; choose from bleu, d"),
     ],
@@ -274,9 +316,23 @@ def test_bad_markers(capsys: pytest.CaptureFixture[str], document: str, message:
     assert Path("doc.md").read_text(encoding="utf-8") == document
 
 
+def test_a_document_keeps_its_permissions_and_is_not_cut_off_from_its_other_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("doc.md").chmod(0o600)
+    Path("other.md").write_text(DOCUMENT, encoding="utf-8")
+    Path("same.md").hardlink_to("other.md")
+    assert main(["tables", "doc.md", "other.md"]) == 2
+    assert "other.md has other names (hard links)" in capsys.readouterr().err
+    assert Path("doc.md").read_text(encoding="utf-8") == Path("same.md").read_text(encoding="utf-8") == DOCUMENT
+    assert main(["tables", "doc.md"]) == 0
+    assert Path("doc.md").read_text(encoding="utf-8") != DOCUMENT
+    assert Path("doc.md").stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("marker", ["<!-- /results -->", "<!-- results: demo -->"])
 def test_a_marker_in_a_text_of_a_result_is_refused(capsys: pytest.CaptureFixture[str], marker: str) -> None:
-    """The document would change with each further call."""
+    """Test a marker in a text of a result, with which the document would change with each further call."""
     assert record("--seed", "3", "--note", f"see {marker}") == 0
     assert main(["tables", "doc.md"]) == 2
     assert "demo.json has a results marker in a text" in capsys.readouterr().err

@@ -14,7 +14,7 @@ def rouge(output: str, reference: str, variant: str, tokenize: str = "words", **
 def test_repeated_words_are_counted_not_collected() -> None:
     """Of the output "a a a b", two of four words match "a a c" (clipped). R = 2/3, F1 = 2*(1/2)*(2/3)/(7/6) = 4/7.
 
-    The packages rouge and rouge-chinese treat n-grams as a set and give 1/2 of 2.
+    The packages rouge and rouge-chinese treat n-grams as a set, so they find 1 match of 2 words.
     """
     assert rouge("a a a b", "a a c", "1") == pytest.approx(100 * 4 / 7)
 
@@ -39,8 +39,8 @@ def test_identical_chinese_is_100(variant: str, tokenize: str) -> None:
 def test_mixed_chinese_by_hand() -> None:
     """Tokens by zh: 苹 果 iPhone 15 发 布 against iPhone 15 今 日 发 布: 4 of 6 match on both sides, F1 = 2/3.
 
-    Bigrams: iPhone-15 and 发-布, 2 of 5. LCS: iPhone 15 发 布. By characters (white space is none):
-    苹果iPhone15发布 against iPhone15今日发布, 10 of 12.
+    Bigrams: iPhone-15 and 发-布, 2 of 5. LCS: iPhone 15 发 布. Without white space, the characters
+    are 苹果iPhone15发布 against iPhone15今日发布, and 10 of 12 match.
     """
     output, reference = "苹果 iPhone 15 发布", "iPhone 15 今日 发布"
     assert rouge(output, reference, "1", "zh") == pytest.approx(100 * 4 / 6)
@@ -74,9 +74,9 @@ def test_ascii_words_equal_rouge_score(variant: str) -> None:
         ("שָׁלוֹם עוֹלָם", ["שָׁלוֹם", "עוֹלָם"]),
         ("ภาษาไทย ที่นี่", ["ภาษาไทย", "ที่นี่"]),  # Thai has spaces between phrases only
         ("می\u200cروم خانه\u200c", ["می\u200cروم", "خانه"]),  # the non-joiner separates letters within a word
-        ("ක්\u200dරියා", ["ක්\u200dරියා"]),  # so does the joiner
+        ("ක්\u200dරියා", ["ක්\u200dරියා"]),  # the joiner also separates letters within a word
         ("cafe\u0301 nai\u0308ve", ["cafe\u0301", "nai\u0308ve"]),  # letters with separate accents
-        ("İstanbul", ["i\u0307stanbul"]),  # str.lower gives a letter and a mark
+        ("İstanbul", ["i\u0307stanbul"]),  # str.lower turns İ into a letter and a mark
         ("½ cup, 3.5 x²", ["½", "cup", "3", "5", "x²"]),
         ("snake_case \u0301alone", ["snake", "case", "alone"]),
     ],
@@ -87,7 +87,10 @@ def test_combining_marks_do_not_separate_words(text: str, words: list[str]) -> N
 
 
 def test_a_wrong_vowel_sign_is_one_wrong_word() -> None:
-    """One of two words differs, so F1 of words is 1/2. Cut at the marks, 3 of 5 parts and more would match."""
+    """One of two words differs, so F1 of words is 1/2.
+
+    If words were cut at the marks, at least 3 of 5 parts would match.
+    """
     assert rouge("हिन्दी में", "हिन्दू में", "1") == pytest.approx(50)
 
 

@@ -17,8 +17,9 @@ REFERENCES = [
     "95 species are now accepted .",
 ]
 
-# The sentences are the worked example of Xu et al. (2016). Expected values: EASSE HEAD (commit 6a4352e), tokenizer 13a,
-# lower-cased, `corpus_sari` and its add/keep/delete parts, run once by the maintainers of this project.
+# The sentences are the worked example of Xu et al. (2016). The expected values are from EASSE HEAD (commit 6a4352e)
+# with tokenizer 13a and lower case: `corpus_sari` and its add/keep/delete parts. The maintainers of this project ran it
+# once.
 GOLDEN = [
     ("About 95 you now get in .", (8.3333, 22.5275, 63.1899), 31.350247),
     ("About 95 species are now agreed .", (32.1429, 79.3750, 78.1944), 63.237434),
@@ -52,7 +53,7 @@ def test_readme_example_of_easse() -> None:
 
 
 def test_hand_count() -> None:
-    """The counts for source "a b", output "a c" and reference "a c" are by hand.
+    """The counts for source "a b", output "a c" and reference "a c" are made by hand.
 
     Order 1: add {c} right/proposed/wanted 1/1/1, keep {a} 1/1/1, delete {b} 1/1/1: F1 = 1 each.
     Order 2: add {ac} 1/1/1, keep 0/0/0 -> 0, delete {ab} 1/1/1. Orders 3 and 4 are empty -> 0.
@@ -66,7 +67,8 @@ def test_without_source_it_says_so() -> None:
         Sari().corpus_score(["a"], [["a"]])
 
 
-# Xu's own program prints these for her own example (SARI.py of cocoxu/simplification, commit 3557046, its main()).
+# These are the values that Xu's program prints for her example (SARI.py of cocoxu/simplification, commit 3557046, its
+# main()).
 @pytest.mark.parametrize(("row", "expected"), [(0, 26.82782411698074), (1, 58.89995423074248), (2, 50.71608864657479)])
 def test_reading_of_xu_is_her_own_program(row: int, expected: float) -> None:
     metric = SentenceSari()
@@ -89,7 +91,9 @@ def scored(metric: EvaluationMetric, lines: list) -> float:
 @given(lines=LINES)
 @settings(max_examples=60, deadline=None)
 def test_every_reading_is_its_loop(lines: list) -> None:
-    """13a splits "d.", except in a legacy source. Xu's program never splits it, and an empty text has one word.
+    """The tokeniser 13a splits "d.", except in a legacy source.
+
+    Xu's program never splits it, and an empty text has one word.
 
     An empty reference does not count, unless the sentence has no other.
     """

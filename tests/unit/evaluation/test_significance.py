@@ -1,4 +1,4 @@
-"""The paired tests hold their level, and agree with sacreBLEU's `PairedTest` if that test holds its level, too."""
+"""Test that the paired tests hold their level and agree with the `PairedTest` of sacreBLEU."""
 
 import itertools
 import os
@@ -38,12 +38,12 @@ METRICS = [
     "copy-rate",
     "novelty-1",
 ]
-SENTENCES = 77  # not a multiple of 8 or 32, because blocks of random bits must not depend on it
+SENTENCES = 77  # not a multiple of 8 or 32, so that blocks of random bits are incomplete
 RESAMPLES, TRIALS = 150, 200  # not multiples of the block size
 
 
 def noisy(sentences: list[str], rate: float, seed: int) -> list[str]:
-    """Replace words at random."""
+    """Replace words at random, at the given rate."""
     generator = random.Random(seed)
     return [" ".join(w if generator.random() > rate else "x" for w in line.split()) for line in sentences]
 
@@ -61,11 +61,12 @@ def system(name: str, sentences: list[str]) -> SystemOutput:
 
 
 def test_equal_to_sacrebleu(corpus: Corpus) -> None:
-    """The oracle is sacreBLEU 2.6.0, `PairedTest` with its default seed 12345, on the very same metric objects.
+    """The oracle is sacreBLEU 2.6.0, `PairedTest` with its default seed 12345, on the same metric objects.
 
-    It sums in single precision, hence the tolerance on scores. p-values of approximate randomisation are counts and
-    agree to one draw, but for shares of few whole numbers: many trials are ties there, and are not counted. p-values
-    of the bootstrap are one-sided there; that scores and resamples are the same show the intervals.
+    sacreBLEU sums in single precision, so the scores are compared with a tolerance. The p-values of approximate
+    randomisation are counts and agree to one draw. Shares of few whole numbers are an exception, because many of their
+    trials are ties, which sacreBLEU does not count. Its p-values of the bootstrap are one-sided, so the intervals are
+    compared, which shows that scores and resamples are the same.
     """
     assert "SACREBLEU_SEED" not in os.environ
     hypotheses = {"A": noisy(corpus.references[0], 0.25, 3), "B": noisy(corpus.references[0], 0.3, 4)}
@@ -122,7 +123,7 @@ def test_a_system_does_not_differ_from_itself(corpus: Corpus) -> None:
 def test_p_value_counts_by_hand() -> None:
     """Three of four statistics are at least 0.5 (one is equal), so p is (3 + 1) / (4 + 1)."""
     assert p_value(np.array([0.1, 0.5, 0.6, 0.9]), 0.5) == pytest.approx(4 / 5)
-    assert p_value(np.array([0.1]), float("nan")) == 1.0  # nothing was observed
+    assert p_value(np.array([0.1]), float("nan")) == 1.0  # there is no observed value
 
 
 def test_bootstrap_p_by_hand() -> None:
@@ -157,20 +158,20 @@ def test_two_of_many_sentences_are_no_evidence() -> None:
     draws = Draws(359, 1000, 2000)
     resampled = [metric.scores_of(total) for total in draws.bootstrap([first, second])]
     observed = 100 * 2 / 359
-    assert bootstrap_p(*resampled, -observed) > 0.2  # Poisson(2): none, or four and more of the two, 0.28
+    assert bootstrap_p(*resampled, -observed) > 0.2  # Poisson(2) has 0 or at least 4 events with probability 0.28
     assert randomization_p(metric, draws.shuffle([(first, second)])[0], observed) == pytest.approx(0.5, abs=0.05)
 
 
 def most_rejections(repetitions: int) -> int:
-    """Return the bound on rejections of a true hypothesis at 5% that holds in 99% of all studies (binomial)."""
+    """Return the number of rejections of a true hypothesis at 5% that 99% of all studies do not exceed (binomial)."""
     return int(stats.binom.ppf(0.99, repetitions, 0.05))
 
 
 def rejections(name: str, rate: float, repetitions: int, draws: Draws) -> tuple[int, int]:
-    """Return the rate at which each test calls two systems different that are equally good.
+    """Return the number of times that each test calls two equally good systems different.
 
-    Both are drawn from the same two noisy texts: in a share of the sentences a coin says which system has which text,
-    in all others they agree.
+    Both systems are drawn from the same two noisy texts. In a share of the sentences, a coin decides which system has
+    which text. In all other sentences, the systems agree.
     """
     generator = random.Random(11)
     words = "the a red blue cat dog sat ran on under mat house quickly slowly".split()
@@ -214,9 +215,10 @@ def test_both_tests_hold_their_level_on_a_larger_set(name: str, rate: float) -> 
 @pytest.mark.parametrize("runs", [2, 3, 5])
 @pytest.mark.parametrize(("of_runs", "of_sentences"), [(0.0, 1.0), (0.5, 1.0), (2.0, 0.2), (0.2, 0.2)])
 def test_the_test_of_several_runs_holds_its_level(runs: int, of_runs: float, of_sentences: float) -> None:
-    """Scores of 300 pairs of equal systems are the sum of a run's part, a sentence's part for each system, and noise.
+    """The scores of 300 pairs of equal systems are sums of an effect of the run, effects of sentences, and noise.
 
-    A test of the first run alone shows that the runs' part matters, because it calls far too many pairs different.
+    A test of the first run alone shows that the effect of the run matters, because this test calls far too many pairs
+    different.
     """
     generator = np.random.default_rng(runs)
     sentences, draws = 60, Draws(60, 200, 0)
@@ -245,7 +247,8 @@ def test_run_error_by_hand() -> None:
     The degrees of freedom are (1 + 1)^2 / (1^2 / 1).
     """
     assert run_error([([1.0, 3.0], np.array([[0.0, 2.0], [2.0, 4.0]]))]) == pytest.approx((2**0.5, 4.0))
-    assert runs_p(2**0.5 * 2.776445, 2**0.5, 4.0) == pytest.approx(0.05, abs=1e-6)  # t table: 0.975, 4
+    # the value of the t table for 0.975 and 4
+    assert runs_p(2**0.5 * 2.776445, 2**0.5, 4.0) == pytest.approx(0.05, abs=1e-6)
     interval = runs_interval(2.0, 2**0.5, 4.0)
     assert interval == pytest.approx((2 - 2**0.5 * 2.776445, 2 + 2**0.5 * 2.776445), abs=1e-5)
 
@@ -295,10 +298,11 @@ def test_a_quiet_evaluation_shows_no_progress(
     bar = lambda items, *_, disable, **__: (shown.append(disable), items)[1]  # noqa: E731
     monkeypatch.setattr(sys.modules["wean_fairseq.evaluation.evaluate"], "tqdm", bar)
     (column,) = columns_for([], ["bleu"], MetricSettings())
-    assert column.metric.quiet  # also where a metric is used without an evaluation
+    assert column.metric.quiet  # this also holds if a metric is used without an evaluation
     evaluation = evaluate([system("A", corpus.references[0])], corpus, [column], Resampling(0, 0), quiet=quiet)
     assert (shown, column.metric.quiet) == ([disabled], quiet)
-    assert evaluation.as_json()["systems"]["A"]["bleu"].keys() == {"score", "ci"}  # no sentences unless asked for
+    # Scores of sentences are only included on request.
+    assert evaluation.as_json()["systems"]["A"]["bleu"].keys() == {"score", "ci"}
 
 
 def test_all_pairs(corpus: Corpus) -> None:

@@ -76,7 +76,7 @@ def test_the_best_reference_counts_and_empty_outputs_have_no_similarity(encoder:
 def test_bertscore_matches_with_special_tokens(encoder: Path, layer: int) -> None:
     """The expected values come from loops over the tokens of one text at a time.
 
-    The first and the last one are special.
+    The first and the last token are special.
     """
     metric = build_metric("bertscore", MetricSettings(bert_model=str(encoder), bert_layer=layer))
     for output, reference in product(OUTPUTS, REFERENCES):
@@ -110,7 +110,7 @@ def change_tokenizer(folder: Path, **changes: object) -> None:
 
 
 def renumber(file: Path) -> None:
-    """Give a piece a number that the embedding lacks."""
+    """Give a word piece an id for which the embedding has no row."""
     content = json.loads(file.read_text(encoding="utf-8"))
     content["model"]["vocab"]["a"] = 999
     file.write_text(json.dumps(content), encoding="utf-8")
@@ -241,7 +241,7 @@ def test_other_types_of_models_and_endless_ones_are_refused(
     + [("roberta", "max_position_embeddings"), ("xlm-roberta", "type_vocab_size"), ("camembert", "vocab_size")],
 )
 def test_models_that_are_much_larger_than_their_weights_take_no_memory(tmp_path: Path, kind: str, name: str) -> None:
-    """10^10 rows of 10 numbers of four bytes would take 400 GB."""
+    """Test a config with 10^10 rows of 10 numbers of four bytes, which would take 400 GB."""
     copy = write_bert(tmp_path / "bert", list("abcdef"))
     sizes = {"dim": 10, "n_layers": 3, "n_heads": 2} if kind == "distilbert" else {}
     more = {"relative_attention": True, "position_buckets": -1, "embedding_size": 10}
@@ -257,7 +257,7 @@ def test_models_that_are_much_larger_than_their_weights_take_no_memory(tmp_path:
     "albert bert camembert deberta deberta-v2 distilbert electra mpnet roberta xlm-roberta".split(),
 )
 def test_every_supported_type_scores_its_own_texts(tmp_path: Path, kind: str) -> None:
-    """Text is as similar to itself as possible, whatever the weights are."""
+    """Test that text is as similar to itself as possible, whatever the weights are."""
     import transformers
 
     copy = write_bert(tmp_path / "bert", list("abcdef"))
@@ -292,7 +292,7 @@ def test_models_that_do_not_fit_are_refused(encoder: Path, tmp_path: Path) -> No
 
 
 def naive_pinc(output: str, source: str) -> float:
-    """PINC of one sentence, by lists and loops (Chen and Dolan, 2011, section 4)."""
+    """Return the PINC of one sentence, computed with lists and loops (Chen and Dolan, 2011, section 4)."""
     shares = []
     for order in (1, 2, 3, 4):
         grams = [" ".join(words[i : i + order]) for words in [output.split()] for i in range(len(words) - order + 1)]
@@ -320,7 +320,7 @@ def test_pinc_by_hand() -> None:
 
 
 def naive_ratio(first: str, second: str) -> float:
-    """1 - edits / characters with substitutions of cost 2, by the usual table."""
+    """Return 1 - edits / characters, where a substitution costs 2, from the usual table."""
     table = [[i + j for j in range(len(second) + 1)] for i in range(len(first) + 1)]
     for i, j in product(range(1, len(first) + 1), range(1, len(second) + 1)):
         change = table[i - 1][j - 1] + 2 * (first[i - 1] != second[j - 1])
@@ -366,7 +366,7 @@ def test_the_beginning_of_a_source(source: str, length: int, characters: bool, e
 
 
 def test_lead_rows_are_scored_beside_the_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """lead-2 equals the reference, so it has 100. Systems are compared with each other, not with the lead."""
+    """lead-2 equals the reference, so its score is 100. Systems are compared with each other, but not with the lead."""
     lines = {"src": "a b c d\ne f g h\n", "ref": "a b\ne f\n", "x": "a c\ne f\n", "y": "a b\ng h\n"}
     for name, text in lines.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Test FKGL, EASSE's features, chrF and TER: counted by hand, with EASSE's own values, and against sacreBLEU."""
+"""Test FKGL, EASSE's features, chrF and TER against counts by hand, EASSE's values and sacreBLEU."""
 
 import sys
 
@@ -12,8 +12,9 @@ from wean_fairseq.evaluation.metrics.simplification import count_sentences
 SOURCES = ['He said " No . " and left ; she stayed .', "The café is, as always, open."]
 OUTPUTS = ["He said no. She stayed.", "The café is open. Always."]
 FEATURES = ("compression-characters", "sentence-splits", "copy-rate", "additions", "deletions")
-# `corpus_quality_estimation` of EASSE (commit 6a4352e, with the functions of tseval, commit dea8863) and `corpus_fkgl`,
-# 13a, lower-cased, with NLTK's Punkt, run once by the maintainers of this project. Shares are percentages here.
+# Values of EASSE's `corpus_quality_estimation` (commit 6a4352e, with the functions of tseval, commit dea8863) and
+# `corpus_fkgl`, with tokenizer 13a, lower case and NLTK's Punkt. The maintainers of this project computed them once.
+# Shares are percentages here.
 EASSE = {
     "compression-characters": 0.734375,
     "sentence-splits": 1.5,

@@ -24,11 +24,12 @@ def test_latex_escapes_commands_and_csv_quotes_separators() -> None:
     assert r"a\_b, c & 1 $\pm$ 2 \\" in table.as_latex()
     assert table.as_latex().startswith("\\begin{tabular}{lr}\n\\toprule\ns & 50\\% \\\\\n\\midrule\n")
     assert table.as_csv() == 's,50%\n"a_b, c",1 ± 2\n'
+    assert r"a\textbackslash{}nb & 1 \\" in Table(["s", "x"], [["a\nb", "1"]]).as_latex()
     assert table.as_tsv() == "s\t50%\na_b, c\t1 ± 2\n"
 
 
 def test_no_cell_for_a_spreadsheet_program_is_a_formula() -> None:
-    """Such programs run cells that begin with these signs, even after spaces or in the full-width forms of Unicode."""
+    """Spreadsheet programs run cells that begin with these signs, even after spaces or in full-width form."""
     cells = ["=1+1", "+a", "-a", "@a", "\t=a", "\uff1da", "\u00a0=a", "-1.5e-05", "-0.50", "a=1", "a\tb\nc"]
     as_csv, as_tsv = (Table(cells, [cells]).as_csv(), Table(cells, [cells]).as_tsv())
     quoted = ["'=1+1", "'+a", "'-a", "'@a", "'\t=a", "'\uff1da", "'\u00a0=a", "-1.5e-05", "-0.50", "a=1", "a\tb\nc"]

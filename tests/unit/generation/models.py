@@ -1,4 +1,4 @@
-"""Models with random weights and the text settings of a training."""
+"""Build small models with random weights, together with the text settings that a training stores."""
 
 from argparse import Namespace
 from dataclasses import fields
@@ -26,7 +26,7 @@ MORE["pc_san"] = {"bert_layers": "none"}
 
 
 def sizes(family: str) -> dict[str, Any]:
-    """Return small sizes of a family."""
+    """Return options that make a model of this family small."""
     options = {option.name for option in fields(MODEL_DATACLASS_REGISTRY[family])}
     return (RECURRENT if "hidden_size" in options else TRANSFORMER) | MORE.get(family, {})
 
@@ -36,7 +36,7 @@ ESSAYS = ("sc_lstm", "mta_lstm", "ppg", "pc_san")
 
 
 def words_dictionary(*more: str) -> Dictionary:
-    """Return the dictionary of both sides."""
+    """Return the dictionary that is used for both the source and the target."""
     dictionary = Dictionary()
     for word in [*WORDS, *more]:
         dictionary.add_symbol(word)
@@ -44,7 +44,7 @@ def words_dictionary(*more: str) -> Dictionary:
 
 
 def data_directory(folder: Path, *more: str) -> Path:
-    """Return a data directory of that dictionary."""
+    """Write a data directory with this dictionary for both languages, and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     for language in ("src", "tgt"):
         words_dictionary(*more).save(str(folder / f"dict.{language}.txt"))
@@ -53,7 +53,7 @@ def data_directory(folder: Path, *more: str) -> Path:
 
 
 def build(folder: Path, arch: str, settings: TextSettings = TOKENS, **task_options: Any) -> TextModel:
-    """Return a model with random weights, large enough that outputs differ."""
+    """Return a model whose random weights are large enough to give different outputs."""
     kinds = (TopicEssayConfig, TopicEssayTask) if arch in ESSAYS else (ParaphraseConfig, ParaphraseTask)
     more = {"ppg": ["<chunk>"], "fset": ["<pair>"]}.get(arch, [])
     cfg = kinds[0](data=str(data_directory(folder, *more)), source_lang="src", target_lang="tgt", dataset_impl=None)

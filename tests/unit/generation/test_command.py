@@ -1,4 +1,4 @@
-"""wean-generate writes one output line per input line for any text and model, even after stopping and resuming."""
+"""Test that wean-generate writes one output line per input line, even after it was stopped and resumed."""
 
 import json
 import os
@@ -26,10 +26,10 @@ LINES = ["What's the best way?", "", "How do I lose weight", "   ", 'who is "Zor
 
 @pytest.fixture(name="model")
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TextModel:
-    """Return the model that the command loads. Its options are not looked at here."""
+    """Return the model that the command loads. The options with which the command loads it are ignored."""
     model = build(tmp_path / "data", "copynet", MOSES)
     monkeypatch.setattr(cli, "load", lambda *_args, **_options: model)
-    monkeypatch.setattr(cli, "configure_logging", lambda _program: None)  # pytest's own logging stays
+    monkeypatch.setattr(cli, "configure_logging", lambda _program: None)  # this keeps pytest's own logging
     return model
 
 
@@ -68,7 +68,7 @@ def test_lines_are_counted(model: TextModel, tmp_path: Path, capsys: pytest.Capt
     ],
 )
 def test_the_search_is_printed(model: TextModel, given: Path, tmp_path: Path, capsys, arguments, search):
-    """The expected result is the settings of the model and of the call, without a preset that the call replaces."""
+    """The printed search has the options of the model and of the call, but not a preset that the call replaces."""
     model.task.cfg.search_preset = "copynet"
     assert generate("--input", given, "--output", tmp_path / "out", *arguments) == 0
     assert capsys.readouterr().err.endswith(f"; search: {search}\n")
@@ -84,7 +84,10 @@ def test_constraints_follow_the_line_after_tabs(model: TextModel, tmp_path: Path
 
 
 def test_words_send_no_commands_to_a_terminal(tmp_path: Path):
-    """The dictionary of a foreign model may have any words. A file gets them unchanged."""
+    """The words of a downloaded model's dictionary may contain control characters, which a terminal would execute.
+
+    They are escaped on a terminal, but written unchanged to a file.
+    """
     line = "a\x1b[2Jb\u202ec\td"
     leader, terminal = os.openpty()
     tty.setraw(terminal)
@@ -143,7 +146,7 @@ def test_what_was_stopped_goes_on(
     assert capsys.readouterr().err.endswith(said)
     assert not out.exists()
     with (tmp_path / "out.txt.part").open("a", encoding="utf-8") as part:
-        part.write("half a li")  # lost in a power failure
+        part.write("half a li")  # an incomplete last line, as after a power failure
     seen: list[int] = []
     explain = model.explain
     monkeypatch.setattr(model, "explain", lambda lines, *a, **k: seen.append(len(lines)) or explain(lines, *a, **k))
@@ -195,7 +198,7 @@ CHANGES: dict[str, Any] = {
 def test_a_changed_part_is_never_continued(
     model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ):
-    """A damaged partial file or state would give fewer lines than the input, or lines of another input."""
+    """If the command resumed from a changed file, it would lose lines or mix in lines of another input."""
     out = tmp_path / "out.txt"
     with monkeypatch.context() as patch:
         stop_after(model, 2, patch, KeyboardInterrupt())
@@ -206,7 +209,7 @@ def test_a_changed_part_is_never_continued(
 
 
 def sparse(path: Path) -> None:
-    """Make a file of 8 TiB that takes no space. Reading it takes an hour."""
+    """Make a file of 8 TiB that takes no space. Reading it would take an hour."""
     path.touch()
     os.truncate(path, 1 << 43)
 
@@ -221,7 +224,7 @@ def sparse(path: Path) -> None:
     ],
 )
 def test_an_input_without_an_end_is_refused(model: TextModel, tmp_path: Path, capsys, make, said):
-    """The command does not wait for a pipe without a writer, and an endless line does not fill the memory."""
+    """Test that the command neither waits for a pipe without a writer nor reads an endless line into memory."""
     make(tmp_path / "in")
     assert generate("--input", tmp_path / "in", "--output", tmp_path / "out") == 2
     assert said in capsys.readouterr().err
@@ -283,7 +286,7 @@ def descriptors(*files: IO[Any]) -> Iterator[None]:
 def test_output_that_is_added_to_the_input_is_refused(
     given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, descriptor: int | None
 ):
-    """It would never end. One device for both is allowed."""
+    """A command that reads its own output would never end. The input and the output may be the same device."""
     read = Path("-") if descriptor == 0 else given
     before = given.read_bytes()
     for place, refused in ((given, True), (tmp_path / "new", False), (Path("/dev/null"), False)):
@@ -302,7 +305,10 @@ def test_output_that_is_added_to_the_input_is_refused(
 def test_only_lines_in_the_state_are_said_to_be_kept(
     model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, failing: int
 ):
-    """The disk is full at the first, the second or the third state. The first one has no lines."""
+    """Test a disk that is full when the first, the second or the third state file is written.
+
+    The first state file is written before any output line.
+    """
     states: list[Path] = []
 
     def fill(path: Path, text: str) -> None:
@@ -328,7 +334,7 @@ def test_the_data_of_a_folder_is_not_given(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_output_that_is_no_longer_read_ends_quietly(model: TextModel, given: Path, capsys):
-    """141 is the status of a program that SIGPIPE ended."""
+    """141 is the status of a program that was ended by SIGPIPE."""
     reader, writer = os.pipe()
     os.close(reader)
     assert generate("--input", given, "--output", f"/dev/fd/{writer}") == 141
@@ -350,7 +356,7 @@ def test_a_partial_file_that_is_a_fifo_is_named(model: TextModel, given: Path, t
 def test_what_is_said_at_ctrl_c_is_true(
     model: TextModel, given: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments, says
 ):
-    """Only a file that is not overwritten can be resumed."""
+    """Only a run that writes a new file can be resumed later."""
     monkeypatch.chdir(given.parent)
     os.mkfifo("pipe")
     reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
@@ -361,7 +367,7 @@ def test_what_is_said_at_ctrl_c_is_true(
 
 
 def test_standard_output_that_is_a_file_is_added_to(model: TextModel, given: Path, tmp_path: Path):
-    """As in ``{ echo first; wean-generate --output /dev/stdout; } > file``."""
+    """A shell does this for ``{ echo first; wean-generate --output /dev/stdout; } > file``."""
     out = tmp_path / "out.txt"
     with given.open() as source, out.open("wb") as file, descriptors(source, file):
         os.write(1, b"first\n")
@@ -447,7 +453,10 @@ ANYTHING = st.text(
 @given(lines=st.lists(ANYTHING, max_size=6), size=st.integers(1, 4))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_line_is_lost_or_shifted_whatever_is_in_it(model: TextModel, tmp_path: Path, lines: list[str], size: int):
-    """Every line has the output that it has alone. Surrogates, which UTF-8 cannot encode, cannot be in a file."""
+    """Test that every line has the output that it has without the other lines.
+
+    The lines contain no surrogates, because UTF-8 cannot encode them.
+    """
     lines = [line.encode("utf-8", "replace").decode("utf-8") for line in lines]
     (tmp_path / "any").write_bytes("".join(f"{line}\n" for line in lines).encode())
     assert generate("--input", tmp_path / "any", "--output", tmp_path / "o", "--overwrite", "--buffer-size", size) == 0
@@ -481,7 +490,7 @@ def test_the_command_answers_a_pipe(tmp_path: Path):
 def test_a_number_that_json_cannot_hold_is_named_and_leaves_no_file(
     model: TextModel, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
 ):
-    """The state of an unfinished output has all options, in JSON."""
+    """The state of an unfinished output contains all options as JSON."""
     assert generate("--input", given, "--output", tmp_path / "out", "--lenpen", value) == 2
     assert "lenpen must be a number of -60 to 60, but is " in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"data", "in.txt"}

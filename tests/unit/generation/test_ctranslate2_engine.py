@@ -1,4 +1,4 @@
-"""Search with CTranslate2 has the same outputs, attention and options as the search of this package."""
+"""Test that search with CTranslate2 has the same outputs, attention and options as the search of this package."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ PADDING = 4 + len(WORDS)  # the last entry of the dictionary, added by fairseq
 
 @pytest.fixture
 def padding(monkeypatch):
-    """Let the dictionary end with a padding entry, which fairseq adds to fill it up."""
+    """Add a padding entry to the dictionary, as fairseq does to fill it up."""
     dictionary = words_dictionary()
     dictionary.add_symbol("madeupword0000", n=0)
     monkeypatch.setattr("tests.unit.generation.models.words_dictionary", lambda: dictionary)
@@ -27,7 +27,7 @@ def padding(monkeypatch):
 
 @pytest.fixture
 def models(tmp_path, monkeypatch):
-    """Return the same Transformer, searched by PyTorch and by CTranslate2."""
+    """Return two models with the same weights, the first searched by PyTorch and the second by CTranslate2."""
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     monkeypatch.setitem(ARCHS, "copy_transformer", {**TRANSFORMER, "copy_mode": "none"})
     model, other = (build(tmp_path, "copy_transformer") for _ in range(2))
@@ -40,10 +40,10 @@ def models(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_the_best_output_and_its_attention_are_those_of_fairseqs_search(models, beam):
-    """The expected result is the search of this package, which the tests of search compare with fairseq's.
+    """The expected outputs come from the search of this package, which other tests compare with fairseq's search.
 
-    All outputs are cut at 12 words, so their scores are means without the end symbol. The attention has no row
-    for the end symbol.
+    All outputs are cut at 12 words, so their scores are means without the end symbol. The attention has no row for the
+    end symbol either.
     """
     expected, found = (model.explain(LINES, beam=beam) for model in models)
     assert [one.source for one in found] == [one.source for one in expected]
@@ -52,16 +52,14 @@ def test_the_best_output_and_its_attention_are_those_of_fairseqs_search(models, 
         for output, same in zip(one.outputs, other.outputs, strict=True):
             assert output.tokens == same.tokens and len(output.tokens) == 13
             assert output.score == pytest.approx(np.log2(same.probabilities[:-1]).mean(), abs=0.01)
-            steps = slice(
-                0 if beam == 1 else 1, -1
-            )  # with a beam the first word's attention is only known for one line
+            steps = slice(0 if beam == 1 else 1, -1)  # for several lines with a beam, the first word has no attention
             np.testing.assert_allclose(output.attention[steps, :-1], same.attention[steps, :-1], atol=1e-4)
             assert np.isnan(output.attention[0]).all() == (beam > 1)
             assert np.isnan(output.probabilities).all()
 
 
 def test_an_unknown_first_word_is_replaced_as_in_fairseqs_search(models):
-    """The library shares the first word's attention between lines, so these lines are searched one by one."""
+    """CTranslate2 shares the attention of the first word between lines, so this model searches line by line."""
     for model in models:
         model.replaces_unknown = True
         with torch.no_grad():
@@ -75,7 +73,7 @@ def test_an_unknown_first_word_is_replaced_as_in_fairseqs_search(models):
 
 
 def test_padding_of_the_dictionary_is_never_written(padding, models):
-    """The engine and the search of this package agree if the likeliest entry of the dictionary is padding."""
+    """Both searches must give the same output if padding has the highest score."""
     model, other = models
     for one in models:
         with torch.no_grad():

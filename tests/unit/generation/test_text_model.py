@@ -1,4 +1,7 @@
-"""Test running text in and out, for every kind of model: one line per line, independent of the rest of the batch."""
+"""Test models that read and write text, of every kind.
+
+Each line has one output, which does not depend on the rest of the batch.
+"""
 
 import copy
 import json
@@ -60,7 +63,7 @@ def test_arrays_have_the_shapes_of_the_tokens(arch: str, tmp_path: Path):
     network, pair = model.model, [torch.tensor([4, EOS])]
     batch = collate(pair, pair)
     attends = network(**{**batch, "target": None}, **task_inputs(network, batch))[1]["attn"] != [None]
-    for item in model.explain([lines[0], lines[4]], 2, **options):  # the shorter one is padded
+    for item in model.explain([lines[0], lines[4]], 2, **options):  # the shorter line is padded
         assert item.source[-1] == "</s>"
         for output in item.outputs:
             assert output.tokens[-1] == "</s>"
@@ -79,7 +82,10 @@ def test_arrays_have_the_shapes_of_the_tokens(arch: str, tmp_path: Path):
 
 
 def test_unknown_words_stand_where_they_were_copied_or_attended_to(tmp_path: Path):
-    """CopyNet may write the word itself. WEAN's <unk> becomes the source word with most attention, never an <unk>."""
+    """CopyNet may write <unk> as a word.
+
+    WEAN replaces <unk> by the source word with the most attention, so no output contains <unk>.
+    """
     for arch in ("copynet", "wean_lstm"):
         model = build(tmp_path / arch, arch, MOSES)
         with torch.no_grad():
@@ -91,7 +97,10 @@ def test_unknown_words_stand_where_they_were_copied_or_attended_to(tmp_path: Pat
 
 
 def test_unknown_words_of_fset_are_words_of_the_sentence_alone(tmp_path: Path):
-    """They are not the separator, which is read as the end symbol and gets much of the attention here, nor the pair."""
+    """The words that replace <unk> come from the sentence, never from the pair, and are never the separator.
+
+    FSET reads the separator as the end symbol, which gets much of the attention in this model.
+    """
     model = build(tmp_path, "fset")
     end, unknown = (model.task.target_dictionary.index(word) for word in ("</s>", "<unk>"))
     with torch.no_grad():
@@ -133,15 +142,19 @@ def test_many_unknown_words_are_said(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert found.unknown == "5 of 6 words are not in the dictionary: was the model trained on lower-cased text?"
     model.generate("What IS The")
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert warnings == [found.unknown]  # once
+    assert warnings == [found.unknown]  # the warning appears only once
     assert model.explain("zorblax way")[0].unknown.endswith(
         "1 of 2 words are not in the dictionary: was the model trained on such text?"
     )
-    assert model.explain("what is the best zorblax")[0].unknown == ""  # a fifth is not more than a fifth
+    # One unknown word in five is exactly 20 %, which does not cause a warning.
+    assert model.explain("what is the best zorblax")[0].unknown == ""
 
 
 def test_marks_of_tokens_join_them_in_outputs(tmp_path: Path):
-    """Random weights copy words and marks in any order: every output is one line, joined as its tokens say."""
+    """A model with random weights writes words and joiner marks in any order.
+
+    Every output is one line, joined according to its tokens.
+    """
     model = build(tmp_path, "copynet", TextSettings(unit="joiner"))
     [found] = model.explain("what, isn’t “the” way?")
     assert found.source[:-1] == ["what", "￭,", "isn", "￭’t", "“￭", "the", "￭”", "way", "￭?"]
@@ -173,11 +186,11 @@ def test_threads_wait_for_one_another(tmp_path: Path):
 
 def test_a_wide_answer_needs_a_wide_beam_and_numbers_are_checked(tmp_path: Path):
     model = build(tmp_path, "wean_lstm")
-    assert len(model.generate("what is", n_best=6)) == 6  # of a beam of 4
-    assert model.generate("what is", details=True) == model.generate("what is")  # an argument of explain
+    assert len(model.generate("what is", n_best=6)) == 6  # more outputs than the beam of 4
+    assert model.generate("what is", details=True) == model.generate("what is")  # only explain has a details argument
     with pytest.raises(UserError, match="beam must be a whole number of 1 to 2147483647, but is 0"):
         model.generate("what", beam=0)
-    for name in ("n_best", "beam", "essay_length", "batch_size"):  # batches count in C
+    for name in ("n_best", "beam", "essay_length", "batch_size"):  # the batch size is used by C code, too
         with pytest.raises(UserError, match=f"{name} must be a whole number of 1 to 2147483647, but is 10000000"):
             model.generate("what", **{name: 10**30})
     assert model.generate([]) == []
@@ -190,7 +203,7 @@ def test_a_wide_answer_needs_a_wide_beam_and_numbers_are_checked(tmp_path: Path)
 @pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "copy_transformer"])
 @pytest.mark.parametrize("preset", ["fairseq", "wean", "copynet"])
 def test_sampling_is_reproducible_for_a_seed_and_different_for_another(arch, preset, tmp_path):
-    """Papers' presets are beam searches, and sampling replaces every preset."""
+    """The presets of the papers are beam searches, and sampling replaces each of them."""
     model = build(tmp_path, arch)
     model.task.cfg.search_preset = preset
     lines, _ = texts_of(arch)
@@ -201,7 +214,7 @@ def test_sampling_is_reproducible_for_a_seed_and_different_for_another(arch, pre
     assert model.task.cfg.search_preset == preset
     assert model.generate(lines, sampling=True, sampling_topk=1, seed=5) == model.generate(
         lines, sampling=True, sampling_topk=1, seed=6
-    )  # one word to draw from
+    )  # only one word can be drawn
 
 
 @pytest.mark.parametrize(
@@ -222,7 +235,7 @@ def test_an_option_of_a_call_holds_for_this_call_alone(options, holds, tmp_path)
 
 
 def test_diverse_beams_begin_differently(tmp_path):
-    """With one group per hypothesis and a large penalty no two outputs begin with the same word."""
+    """Four groups of one hypothesis each and a large penalty must give outputs with four different first words."""
     model = build(tmp_path, "wean_lstm")
     options = {"beam": 4, "diverse_beam_groups": 4, "diverse_beam_strength": 50.0}
     [item] = model.explain(texts_of("wean_lstm")[0][0], 4, **options)
@@ -238,7 +251,7 @@ def test_diverse_beams_of_a_line_are_those_that_it_has_alone(tmp_path):
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_an_output_has_its_constraints(arch, tmp_path):
-    """Each line has its own, and the words of a phrase follow one another."""
+    """Each line has its own constraints, and the words of a phrase follow one another."""
     model = build(tmp_path, arch)
     lines, _ = texts_of(arch)
     model.task.cfg.search_preset = "copynet"
@@ -288,7 +301,8 @@ def test_constraints_that_cannot_be_met_are_refused(text, constraints, message, 
         ({"sampling": 1}, "sampling must be True or False, but is 1"),
         *(({name: 1}, f"{name} must be True or False, but is 1") for name in ("details", "cut", "ordered")),
         ({"essay_length": 5}, "essay_length is for models that plan an essay by length: leave it out"),
-        ({"max_len_b": 0}, "--min-len 1 is longer than --max-len-b 0 allows"),  # fairseq's shortest output
+        # min_len is 1 by default, so max_len_b 0 allows no output.
+        ({"max_len_b": 0}, "--min-len 1 is longer than --max-len-b 0 allows"),
         ({"constraints": ["way"], "beam": 13}, "--beam 13 is more than half of the 25 words of the model: lower it"),
         ({"beam": 40, "diverse_beam_groups": 40}, "--beam 40 cannot be shared among --diverse-beam-groups 40"),
         ({"sampling": True, "min_len": 50, "max_len_a": 1.0}, r"--min-len 50 is more than the 17 words that an output"),
@@ -326,7 +340,7 @@ def test_options_that_mean_nothing_are_named(options, message, tmp_path):
 
 @pytest.mark.parametrize("stored", [{"beam": -1}, {"beam": 0}, {"nbest": -3}, {"diverse_beam_groups": -7}])
 def test_a_stored_search_out_of_range_is_refused(stored, tmp_path):
-    """A negative beam in the configuration of a model folder was silently taken for 1."""
+    """In earlier versions, a negative beam in the configuration of a model folder was silently replaced by 1."""
     model = build(tmp_path, "wean_lstm")
     (name,) = stored
     shown = name.replace("nbest", "n_best")
@@ -336,7 +350,7 @@ def test_a_stored_search_out_of_range_is_refused(stored, tmp_path):
 
 @pytest.mark.parametrize("extreme", [{"lenpen": 60}, {"temperature": 1e-30}, {"temperature": 1e30}])
 def test_the_largest_options_still_give_an_output(extreme, tmp_path):
-    """The length 12 to the power 60 is a whole number of 216 bits. torch takes at most 64."""
+    """12 to the power 60 has 216 bits, and the integers of torch have at most 64 bits."""
     assert isinstance(build(tmp_path, "wean_lstm").generate("what is it ?", min_len=12, **extreme), str)
 
 
@@ -344,7 +358,7 @@ def test_the_largest_options_still_give_an_output(extreme, tmp_path):
     "table", [{"what is it ?": 1}, pd.DataFrame({"text": ["what is it ?"]}), np.array("what"), torch.tensor(1)]
 )
 def test_a_table_is_not_a_list_of_texts(table, tmp_path):
-    """Iterating over it gives the names of its columns. An array without dimensions has no items."""
+    """Iterating over a table gives the names of its columns. An array without dimensions has no items."""
     with pytest.raises(UserError, match="give a string, or a list of strings"):
         build(tmp_path, "wean_lstm").generate(table)
 
@@ -366,7 +380,7 @@ def test_a_table_is_not_a_list_of_texts(table, tmp_path):
     ],
 )
 def test_options_of_load_that_cannot_be_used_are_named(tmp_path, monkeypatch, options, says):
-    """No machine has 100 GPUs."""
+    """The options include GPU numbers that no computer has."""
     built = build(tmp_path, "wean_lstm")
     monkeypatch.setattr(StoredModel, "load", lambda *_, **__: Loaded(built.model, built.task, built.search_options))
     (tmp_path / "a.pt").touch()
@@ -428,7 +442,7 @@ def test_a_model_is_not_copied(copied, tmp_path):
 
 
 def test_threads_with_different_models_draw_what_they_draw_alone(tmp_path: Path):
-    """The random numbers of PyTorch belong to the process, so that a second search would take some of them."""
+    """All threads share the random generator of PyTorch, so a second search at the same time would change the draws."""
     models = [build(tmp_path / name, "wean_lstm", MOSES) for name in ("a", "b")]
     calls = [(model, seed) for model in models for seed in range(1, 9)]
 
@@ -436,7 +450,7 @@ def test_threads_with_different_models_draw_what_they_draw_alone(tmp_path: Path)
         return model.generate(["what is the way", "how do i lose weight"], n_best=3, sampling=True, seed=seed)
 
     expected = [draw(model, seed) for model, seed in calls]
-    assert len({str(drawn) for drawn in expected}) > 4  # the seeds matter
+    assert len({str(drawn) for drawn in expected}) > 4  # different seeds must give different outputs
     found: dict[int, list[str]] = {}
     threads = [threading.Thread(target=lambda n=n: found.update({n: draw(*calls[n])})) for n in range(len(calls))]
     for thread in threads:

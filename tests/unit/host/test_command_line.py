@@ -1,4 +1,4 @@
-"""fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
+"""Test that fairseq's commands report wrong names in one sentence, and show the options of an arch in --help."""
 
 import logging
 import os
@@ -59,7 +59,7 @@ def test_only_names_of_this_package_are_offered():
     offered = str(refused.value).rstrip(".").rpartition(" are ")[2].split(", ")
     assert {"wean_lstm", "seq2seq_lstm", "copynet", "dnpg"} <= set(offered)
     assert not {"transformer", "lstm", "transformer_iwslt_de_en"} & set(offered)
-    assert parse("train", "data", "--arch", "transformer").arch == "transformer"  # a fairseq arch
+    assert parse("train", "data", "--arch", "transformer").arch == "transformer"  # an arch of fairseq itself
 
 
 def test_a_missing_arch_is_reported():
@@ -71,7 +71,7 @@ def test_a_missing_arch_is_reported():
     "words", [["--no\x1b[2J\x85\u2028\u202e"], ["--seed", "\x1b]0;x\x07"], ["--log-format", "\x9b1m"]]
 )
 def test_wrong_arguments_are_one_line_without_control_characters(words: list[str], capsys: pytest.CaptureFixture[str]):
-    """argparse prints its usage and the argument verbatim."""
+    """Without this patch, argparse prints its usage and the argument verbatim."""
     with pytest.raises(SystemExit, match="2"):
         parse("train", *TRAIN, *words)
     error = capsys.readouterr().err
@@ -178,7 +178,7 @@ def test_a_command_sends_no_control_characters_to_a_terminal(tmp_path: Path, mon
 
 
 def test_the_task_of_the_model_is_required(tmp_path: Path):
-    """fairseq would use ``translation``, which drops the sentences of the last batch, or raise a KeyError."""
+    """Without --task, fairseq would use ``translation`` and drop sentences, or raise a KeyError."""
     path = tmp_path / "checkpoint_best.pt"
     torch.save({"model": {}, "cfg": {"task": {"_name": "paraphrase"}, "model": {"_name": "wean_lstm"}}}, path)
     for command in ("generate", "validate"):
@@ -192,7 +192,7 @@ def test_the_task_of_the_model_is_required(tmp_path: Path):
         parse("validate", "data", "--path", str(tmp_path / "none.pt"))
     assert (
         parse("generate", "data", "--path", str(tmp_path / "none.pt")).task == "translation"
-    )  # reported when the file is read
+    )  # the missing file is reported later, when it is read
 
 
 @pytest.mark.parametrize("arch", families())
@@ -211,7 +211,8 @@ def test_additional_losses_are_not_dropped_silently():
             check_pairing(arch, "cross_entropy")
     for arch in ("transformer", *(name for name, adds_losses in archs.items() if not adds_losses)):
         check_pairing(arch, "cross_entropy")
-    with pytest.raises(UserError, match="has additional losses"):  # the default criterion
+    # --criterion is not given, so the default criterion is used
+    with pytest.raises(UserError, match="has additional losses"):
         parse("train", "data", "--task", "paraphrase", "--arch", "dnpg")
 
 
@@ -221,12 +222,13 @@ def test_help_with_an_arch_has_its_options_and_defaults(capsys: pytest.CaptureFi
     assert ended.value.code == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "--arch seq2seq_lstm_lcsts:" in said
-    # Two values of the preset instead of the family's (256 and general), and one that the preset does not change.
+    # The first two defaults come from the preset instead of the family (256 and general), and the third from the
+    # family.
     for text in ("output (sec. 2.1) (default: 512)", "baseline (default: linear)", "(default: 2)"):
         assert text in said
     assert "--label-smoothing" in said
     assert "${" not in said
-    assert "--max-epoch" not in said  # an option of all archs
+    assert "--max-epoch" not in said  # --help --arch lists no options that all archs share
 
 
 def test_help_without_an_arch_is_that_of_fairseq(capsys: pytest.CaptureFixture[str]):

@@ -1,4 +1,7 @@
-"""A loss that is NaN, infinite or very large stops the training before an update, and the message names the batch."""
+"""Test that a loss which is NaN, infinite or very large stops the training.
+
+The weights are not updated, and the message names the batch.
+"""
 
 import math
 
@@ -53,7 +56,7 @@ def test_gradients_with_nan_name_their_batches():
 
 
 class Task(GuardedTask):
-    """A task whose loss the test chooses."""
+    """Task whose loss is chosen by the test."""
 
     def __init__(self):
         self.cfg, self._update = GuardedConfig(), None
@@ -70,10 +73,11 @@ def task(monkeypatch):
 
 def test_the_task_stops_in_training_and_in_the_validation_of_a_training(task):
     bad = BATCH | {"loss": math.nan}
-    task.valid_step(bad)  # fairseq-validate prints the number
+    task.valid_step(bad)  # without a training, fairseq-validate prints the loss and continues
     task.train_step(BATCH | {"loss": 1.0}, update_num=4)
     with pytest.raises(Diverged, match="at the validation after update 5: the loss is nan"):
         task.valid_step(bad)
-    task.train_step(bad, update_num=5, ignore_grad=True)  # a process without a batch repeats an old batch
+    # a process without a batch repeats an old batch, whose loss is ignored
+    task.train_step(bad, update_num=5, ignore_grad=True)
     with pytest.raises(Diverged, match="at update 6: the loss is nan"):
         task.train_step(bad, update_num=5)

@@ -12,6 +12,7 @@ from fairseq import search
 from fairseq.data import Dictionary, data_utils, encoders, plasma_utils
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed.utils import _infer_single_node_init
+from fairseq.modules import FairseqDropout
 from fairseq.optim.lr_scheduler.tri_stage_lr_scheduler import TriStageLRSchedule, TriStageLRScheduleConfig
 from fairseq.scoring import _build_scorer
 from hydra.errors import HydraException
@@ -20,6 +21,7 @@ from omegaconf import OmegaConf
 from tests.model_contract import make_dictionary
 from wean_fairseq.errors import UserError, sentence_of
 from wean_fairseq.host import errors
+from wean_fairseq.modules import dropout
 
 
 def raised(call, *arguments) -> BaseException:
@@ -62,6 +64,17 @@ def test_messages_of_fairseq_about_options_are_a_sentence(call, arguments, says)
 )
 def test_similar_messages_of_other_code_keep_their_traceback(error):
     assert sentence_of(raised(ours, error)) is None
+
+
+def test_any_other_error_of_fairseq_names_its_place():
+    """Errors that this package causes, and errors of torch, keep their traceback."""
+    call = (data_utils.collate_tokens, [torch.ones(1)], 1, None, False, False, None, 0)  # pad_to_multiple = 0
+    assert sentence_of(raised(*call)) == (
+        "fairseq failed in fairseq.data.data_utils (ZeroDivisionError: integer modulo by zero): check the options with "
+        "--help; WEAN_TRACEBACK=1 shows the traceback."
+    )
+    assert sentence_of(raised(FairseqDropout(0.5), "a")) is None
+    assert sentence_of(raised(dropout.dropout, "a", 0.5, True)) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Test files and lines that fairseq reads in its own way."""
+"""Test the patches of fairseq functions that read files and lines."""
 
 import os
 import re
@@ -15,10 +15,11 @@ from fairseq_cli import preprocess as preprocess_cli
 from wean_fairseq.errors import UserError
 from wean_fairseq.host.patches import install
 from wean_fairseq.host.table import PATCHES
+from wean_fairseq.ranges import MOST_PROCESSES
 
 
 def test_replace_unk_without_a_file_means_the_word_itself(tmp_path):
-    assert utils.load_align_dict("@@ ") == {}  # fairseq's value of the flag without a file
+    assert utils.load_align_dict("@@ ") == {}  # fairseq passes "@@ " if --replace-unk has no file
     assert utils.load_align_dict("") == {}
     assert utils.load_align_dict(None) is None
     (tmp_path / "words.txt").write_text("cat dog\n")
@@ -37,12 +38,12 @@ def test_a_split_without_sentences_is_named(tmp_path, impl, suffix):
 
 @pytest.mark.parametrize("origin", ["fairseq_cli.interactive", "the.script.of.a.user"])
 def test_fairseq_interactive_reads_typed_lines(monkeypatch, tmp_path, origin):
-    """The entry point imports the command as a module. ``python -m`` runs it as ``__main__``."""
+    """The ``fairseq-interactive`` script imports the command as a module, and ``python -m`` runs it as ``__main__``."""
     command = ModuleType("__main__")
     command.__spec__, command.buffered_read = ModuleSpec(origin, None), interactive.buffered_read.__wrapped__
     monkeypatch.setitem(sys.modules, "__main__", command)
     install([patch for patch in PATCHES if patch.target == "fairseq_cli.interactive:buffered_read"])
-    (tmp_path / "input").write_bytes(b"\xef\xbb\xbfa\r\nb")  # with a byte order mark
+    (tmp_path / "input").write_bytes(b"\xef\xbb\xbfa\r\nb")  # a file with a byte order mark and a carriage return
     expected = [["a", "b"]]
     assert list(interactive.buffered_read(str(tmp_path / "input"), 2)) == expected
     read = list(command.buffered_read(str(tmp_path / "input"), 2))
@@ -58,7 +59,7 @@ def test_fairseq_interactive_reads_typed_lines(monkeypatch, tmp_path, origin):
     ],
 )
 def test_a_file_of_replace_unk_that_cannot_be_used_is_named(tmp_path, content, said):
-    """A device or a pipe has no end."""
+    """Reading a device or a pipe might never end."""
     path = tmp_path / "words.txt"
     if content is None:
         path.symlink_to("/dev/zero")
@@ -70,7 +71,7 @@ def test_a_file_of_replace_unk_that_cannot_be_used_is_named(tmp_path, content, s
 
 @pytest.fixture(name="preprocess")
 def preprocess_on_text(tmp_path):
-    """Run fairseq-preprocess on a small text, with more options."""
+    """Return a function that runs fairseq-preprocess on a small text, with further options."""
     for side in ("src", "tgt"):
         (tmp_path / f"train.{side}").write_text("a b\nb a\n")
     given = ["--source-lang", "src", "--target-lang", "tgt", "--trainpref", str(tmp_path / "train")]
@@ -93,8 +94,10 @@ def test_fairseq_preprocess_refuses_what_is_no_file(preprocess, tmp_path, option
 
 
 def test_fairseq_preprocess_names_what_it_cannot_use(preprocess, tmp_path):
-    with pytest.raises(UserError, match="--workers must be from 1 to 1024, but is 0"):
+    with pytest.raises(UserError, match=f"--workers must be from 1 to {MOST_PROCESSES}, but is 0"):
         preprocess("--workers", "0")
+    with pytest.raises(UserError, match=f"--workers must be from 1 to {MOST_PROCESSES}, but is {MOST_PROCESSES + 1}"):
+        preprocess("--workers", str(MOST_PROCESSES + 1))
     with (tmp_path / "dict").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(UserError, match=r"dict cannot be read \(File too large\)"):

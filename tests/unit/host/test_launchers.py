@@ -14,7 +14,7 @@ from wean_fairseq.host import launchers
 
 
 def test_torchrun_without_a_gpu_sets_up_the_process(monkeypatch):
-    """fairseq's function divides by the number of GPUs."""
+    """The original function of fairseq divides by the number of GPUs."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
@@ -44,7 +44,7 @@ TORCHRUN = {"MASTER_ADDR": "localhost", "MASTER_PORT": "1", "WORLD_SIZE": "4", "
     ],
 )
 def test_the_launcher_sets_the_number_of_processes(monkeypatch, environment, port, expected):
-    """With fairseq's function, each process trains alone if it sees one GPU or none."""
+    """With the original function of fairseq, each process trains alone if it sees at most one GPU."""
     for name in LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -71,7 +71,7 @@ def training(cpu=True, size=1, no_spawn=False):
     ],
 )
 def test_processes_on_cpus_exchange_through_gloo(monkeypatch, environment, cpu, expected):
-    """The expected values come from the documentation of PyTorch: NCCL is for GPUs, gloo for CPUs."""
+    """Test that NCCL is used for GPUs and gloo for CPUs, as the documentation of PyTorch recommends."""
     for name in LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -103,7 +103,10 @@ def test_a_task_of_slurm_uses_a_gpu_that_it_sees(monkeypatch, gpus, expected):
 
 @pytest.mark.parametrize("tasks", [2, 4])
 def test_tasks_of_slurm_without_a_gpu_are_the_processes(monkeypatch, tasks):
-    """On two machines. With fairseq's function, a single task of a machine trains alone, or no process starts."""
+    """Test two or four tasks on two machines.
+
+    With the original function of fairseq, one task per machine trains alone, and with more tasks no process starts.
+    """
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(subprocess, "check_output", lambda line: b"one\ntwo\n")
     monkeypatch.delenv("SLURM_NTASKS_PER_NODE", raising=False)

@@ -1,4 +1,7 @@
-"""Test the table of patches: applied to the expected functions of fairseq, tested, and printed in the documents."""
+"""Test the table of patches.
+
+Each patch replaces the expected function of fairseq, has a test, and is listed in the documentation.
+"""
 
 import ast
 import importlib
@@ -28,7 +31,7 @@ def function_of(patch: Patch) -> object:
 
 @pytest.mark.parametrize("patch", FUNCTIONS, ids=lambda patch: patch.target)
 def test_a_function_of_fairseq_is_replaced_and_is_the_expected_one(patch):
-    """If this fails with a new fairseq: compare the function with the old one, then change the digest in the table."""
+    """If this fails with a new version of fairseq, compare the function and change the digest in the table."""
     function = function_of(patch)
     assert function.patch is patch
     assert digest(function.__wrapped__) == patch.source
@@ -48,7 +51,7 @@ def test_every_patch_names_a_test_that_exists(patch):
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """Write a module of fairseq that is not imported yet."""
+    """Write a module of fairseq that is imported later, with functions for the patches to replace."""
     name = "fairseq.patched_module"
     source = (
         'def add(a, b):\n    """Add."""\n    return a + b\n\n\n'
@@ -57,7 +60,7 @@ def host(tmp_path, monkeypatch):
     )
     (tmp_path / "patched_module.py").write_text(source, encoding="utf-8")
     monkeypatch.setattr(sys.modules["fairseq"], "__path__", [*sys.modules["fairseq"].__path__, str(tmp_path)])
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # which would not notice a change within a second
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # bytecode would hide a change that is made within a second
     monkeypatch.setattr(sys, "meta_path", [item for item in sys.meta_path if type(item).__name__ != "_Finder"])
     monkeypatch.delitem(sys.modules, name, raising=False)
     yield tmp_path / "patched_module.py"
@@ -129,7 +132,7 @@ def test_nothing_of_a_module_is_replaced_if_one_function_is_refused():
 def test_comments_after_a_function_and_line_ends_do_not_change_its_digest(host):
     expected = source_digests()
     text = host.read_text(encoding="utf-8").replace("\n\n\nclass", "\n\n\n# Files\nclass")
-    rewrite(host, text.replace("\n", "\r\n"))  # as the files of fairseq-fixed
+    rewrite(host, text.replace("\n", "\r\n"))  # the files of fairseq-fixed have Windows line ends
     assert source_digests() == expected
 
 

@@ -1,6 +1,6 @@
-"""Test options of half precision on a machine without a GPU: each is refused in one sentence, or training starts.
+"""Test that each option of half precision is refused in one sentence or works on a machine without a GPU.
 
-That every family trains with ``--bf16`` is in ``tests/integration/test_distributed.py``.
+``tests/integration/test_distributed.py`` tests that every family trains with ``--bf16``.
 """
 
 import logging
@@ -83,7 +83,7 @@ def test_tf32_changes_products_and_recurrent_networks():
 
 
 def test_a_command_starts_with_valid_half_precision():
-    """fairseq turns ``--bf16`` into ``tpu``."""
+    """fairseq sets ``tpu`` if ``--bf16`` is given, so the command must reset it."""
     started = []
     cfg = configuration(bf16=True, tpu=True)
     interruption.run_command(lambda cfg, main, **_: started.append(cfg.common.tpu), cfg, print)

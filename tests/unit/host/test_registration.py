@@ -1,6 +1,6 @@
-"""Test when the plugin is registered, and that texts are scored without it.
+"""Test when the plugin is registered with fairseq, and that texts are scored without importing fairseq.
 
-Most tests use a small package: the real ``wean_fairseq/__init__.py`` with parts, fairseq and torch of one line each.
+Most tests use a small package: the real ``wean_fairseq/__init__.py``, and modules, fairseq and torch of one line each.
 """
 
 import re
@@ -60,7 +60,7 @@ def small_package(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "code",
     [
-        "import fairseq, wean_fairseq",  # as --user-dir does
+        "import fairseq, wean_fairseq",  # fairseq imports the plugin in this order for --user-dir
         "import wean_fairseq; wean_fairseq.register()",
         "import wean_fairseq; wean_fairseq.register(); wean_fairseq.register()",
         "import wean_fairseq, fairseq; wean_fairseq.register()",
@@ -103,7 +103,10 @@ def test_a_missing_fairseq_is_reported_every_time(small: Path) -> None:
 
 
 def test_a_failed_registration_is_not_tried_again(small: Path) -> None:
-    """fairseq accepts no name twice. The first error is repeated instead of an error about duplicates."""
+    """fairseq refuses a name that is already registered, so a second attempt would only report duplicates.
+
+    Therefore the first error is reported again.
+    """
     registering = "import fairseq\nassert not hasattr(fairseq, 'tag'), 'Cannot register duplicate'\nfairseq.tag = 1\n"
     (small / "wean_fairseq" / "models" / "family.py").write_text(f"{registering}1 / 0", encoding="utf-8")
     attempts = ATTEMPT.format("wean_fairseq.register()") + ATTEMPT.format("import wean_fairseq.models")
@@ -113,14 +116,20 @@ def test_a_failed_registration_is_not_tried_again(small: Path) -> None:
 
 
 def test_the_root_logger_stays_as_it_was(small: Path) -> None:
-    """fairseq's wav2vec2_classification.py sets it to DEBUG. 30 is WARNING, Python's own level."""
+    """``wav2vec2_classification.py`` of fairseq sets the level of the root logger to DEBUG.
+
+    Python's default level is WARNING, which is 30.
+    """
     (small / "fairseq" / "__init__.py").write_text("import logging\nlogging.basicConfig(level=logging.DEBUG)\n")
     code = "import logging, wean_fairseq; wean_fairseq.register(); root = logging.getLogger()"
     assert run(f"{code}; print(root.level, root.handlers)", small).endswith("\n30 []\n")
 
 
 def test_threads_register_once(small: Path) -> None:
-    """All modules take time, so that each thread meets the others. All threads import the same part."""
+    """The import of each module takes some time, so that the threads overlap.
+
+    All threads import the same module or register the plugin.
+    """
     for path in small.rglob("*.py"):
         if path.parent.name != "wean_fairseq":
             path.write_text(f"import time\ntime.sleep(0.05)\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
@@ -139,7 +148,7 @@ def test_threads_register_once(small: Path) -> None:
 
 
 def test_text_is_scored_and_reported_without_torch_and_fairseq() -> None:
-    """Import all modules of evaluation and reporting, except those that read checkpoints."""
+    """Import all modules of evaluation and reporting except those that need torch."""
     names = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for folder in ("evaluation", "reporting")
@@ -172,7 +181,10 @@ def test_the_command_imports_neither_torch_nor_fairseq(tmp_path: Path, module: s
 
 
 def test_modules_that_recipes_run_import_neither_torch_nor_fairseq() -> None:
-    """A recipe runs some of them in every step. ``training.cli`` trains, and nothing follows it."""
+    """A recipe runs some of these modules in every step, so they must start quickly.
+
+    ``training.cli`` is excluded, because it trains a model and therefore needs torch.
+    """
     scripts = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.sh")))
     names = set(re.findall(r"python -P -m (wean_fairseq[\w.]+)", scripts)) - {"wean_fairseq.training.cli"}
     assert names >= {"wean_fairseq.training.defaults", "wean_fairseq.training.state"}
@@ -182,7 +194,7 @@ def test_modules_that_recipes_run_import_neither_torch_nor_fairseq() -> None:
 
 
 def test_checksums_of_data_are_written_without_torch_and_fairseq(tmp_path: Path) -> None:
-    """Every recipe waits for these checksums, so writing them must be fast."""
+    """Every recipe waits for these checksums, so the command must start quickly."""
     (tmp_path / "dict.src.txt").write_text("word 1\n", encoding="utf-8")
     code = (
         "import sys\nfrom wean_fairseq.storage.cli import main_checksum\n"
@@ -193,7 +205,7 @@ def test_checksums_of_data_are_written_without_torch_and_fairseq(tmp_path: Path)
 
 
 def test_every_part_that_needs_fairseq_registers_whichever_is_imported_first() -> None:
-    """Each is imported in a fork of a process that has imported fairseq, but not when it imported ``wean_fairseq``."""
+    """Import each package in a forked process, in which fairseq was hidden while ``wean_fairseq`` was imported."""
     parts = {path.parent.name for path in PACKAGE.glob("*/__init__.py") if "register()" in path.read_text("utf-8")}
     assert parts == set("checkpoints criterions data generation host models optim search tasks".split())
     first = sorted(f"wean_fairseq.{part}" for part in parts)
@@ -219,7 +231,10 @@ for name in {first!r}:
 
 @pytest.mark.parametrize("command", sorted(entry_points()))
 def test_ctrl_c_while_a_command_is_imported_is_one_line(command: str, tmp_path: Path) -> None:
-    """Its module raises SIGINT here, and turns it into another error, as NumPy does. 130 is 128 + SIGINT in a shell."""
+    """Each module raises SIGINT here, and turns it into another error, as NumPy does.
+
+    A shell reports status 130 = 128 + SIGINT for Ctrl-C.
+    """
     module, name = entry_points()[command].split(":")
     function = getattr(commands, name).args[1]
     slow = f"wean_fairseq.{function.split(':')[0]}".replace(".", "/") + ".py"

@@ -1,4 +1,4 @@
-"""Checkpoints that fairseq writes load with torch's safe loader, and hostile ones do not."""
+"""Test that torch's safe loader loads checkpoints written by fairseq, and rejects hostile ones."""
 
 import argparse
 import codecs
@@ -44,7 +44,7 @@ def test_a_hostile_checkpoint_is_refused_and_nothing_runs(tmp_path):
 
 
 def test_the_allow_list_is_exactly_this():
-    """A new entry needs a test here that loading it only creates data."""
+    """Each new entry needs a test here which shows that loading it only creates data."""
     entries = [entry[0] if isinstance(entry, tuple) else entry for entry in safe_globals.safe_globals()]
     assert {f"{entry.__module__}.{entry.__qualname__}" for entry in entries if entry is not typing.Any} == {
         "argparse.Namespace",
@@ -66,7 +66,7 @@ def test_the_allow_list_is_exactly_this():
 
 
 class Dtype:
-    """Pickled as a NumPy dtype with a state that the file chooses and that NumPy itself does not write."""
+    """Object that is pickled as a NumPy dtype, with a state that NumPy itself never writes."""
 
     def __init__(self, code, *state):
         self.code = code
@@ -76,12 +76,12 @@ class Dtype:
         return np.dtype, (self.code, False, True), *self.state
 
 
-# Integers with a field of Python objects at the same bytes.
+# The state describes integers with a field of Python objects in the same bytes.
 ADDRESSES = (3, "<", None, ("a",), {"a": (Dtype("O8"), 0)}, 8, 8, 0)
 
 
 class Array:
-    """Pickled as an array of a dtype and the bytes of its numbers."""
+    """Object that is pickled as an array with this dtype and with the bytes of its numbers."""
 
     def __init__(self, dtype):
         self.dtype = dtype
@@ -92,10 +92,11 @@ class Array:
 
 
 def test_no_array_makes_its_numbers_addresses(tmp_path):
-    """Printing or comparing such an array would crash the interpreter, or run code at an address in the file."""
+    """If such an array were printed or compared, the interpreter would crash, or run code at an address in the file."""
     path = tmp_path / "checkpoint.pt"
     torch.save({"counts": Array(Dtype("i8", ADDRESSES))}, path)
-    assert torch.load(path, weights_only=False)["counts"].dtype.fields["a"][0] == np.dtype("O")  # NumPy accepts it
+    # without the safe loader, NumPy accepts it
+    assert torch.load(path, weights_only=False)["counts"].dtype.fields["a"][0] == np.dtype("O")
     with pytest.raises(ValueError, match="counts are int64, not 'O8'"):
         torch.load(path, weights_only=True)
 
@@ -105,7 +106,7 @@ def test_no_array_makes_its_numbers_addresses(tmp_path):
     [
         (3, "<", None, ("a",), {"a": (Dtype("i8"), 0)}, 8, 8, 0),
         (3, ">", None, None, None, 4, 1, 0),
-        (3, "<", None, None, None, -1, -1, 63),  # as if it held objects
+        (3, "<", None, None, None, -1, -1, 63),  # flags of an array that contains Python objects
     ],
 )
 def test_nothing_changes_the_dtype_of_counts(tmp_path, state):
@@ -116,7 +117,7 @@ def test_nothing_changes_the_dtype_of_counts(tmp_path, state):
 
 
 class Call:
-    """Pickled as a call of a function in the allow-list."""
+    """Object that is pickled as a call of a function in the allow-list."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments
@@ -126,7 +127,7 @@ class Call:
 
 
 class NewArray(Call):
-    """The same for a call that creates an instance: pickle asks an object for its class."""
+    """Object that is pickled as a call which creates an array: pickle asks the object for its class."""
 
     __class__ = property(lambda self: np.ndarray)
 
@@ -135,7 +136,7 @@ class NewArray(Call):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda dtype: Call(np.ndarray, (1,), dtype, b"A" * 8),  # numbers of the file, read as addresses
+        lambda dtype: Call(np.ndarray, (1,), dtype, b"A" * 8),  # bytes of the file that NumPy would use as addresses
         lambda dtype: NewArray(copyreg.__newobj__, np.ndarray, (1,), dtype, b"A" * 8),
         lambda dtype: Call(np.zeros(0).__reduce__()[0], np.ndarray, (1,), dtype),
     ],
@@ -174,12 +175,13 @@ def test_counts_of_another_size_or_kind_are_refused(state):
     [
         (Call(codecs.encode, b"\0\0", "hex"), "bytes are written in latin1, not 'hex'"),
         (Call(codecs.encode, "w" * 9, "punycode"), "bytes are written in latin1, not 'punycode'"),
-        (Call(codecs.encode, "w", "latin-1"), "bytes are written in latin1, not 'latin-1'"),  # pickle writes no hyphen
+        # pickle writes latin1 without a hyphen
+        (Call(codecs.encode, "w", "latin-1"), "bytes are written in latin1, not 'latin-1'"),
         (Call(bytearray, 10**4), "GLOBAL bytearray was not an allowed global"),
     ],
 )
 def test_no_call_multiplies_the_bytes_of_a_file(tmp_path, call, why):
-    """Calling hex 25 times on 64 bytes took 37 s and 3.4 GB."""
+    """Without this check, 25 nested calls of hex on 64 bytes took 37 s and 3.4 GB."""
     torch.save({"state": call}, tmp_path / "checkpoint.pt")
     with pytest.raises((ValueError, pickle.UnpicklingError), match=why):
         torch.load(tmp_path / "checkpoint.pt", weights_only=True)

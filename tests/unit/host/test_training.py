@@ -1,4 +1,4 @@
-"""Test the log file of a training."""
+"""Test the log file of a training and its values in TensorBoard."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,10 @@ wean_fairseq.register()
 
 
 def test_an_epoch_writes_every_line_of_the_log_once(tmp_path, caplog):
-    """fairseq opens the log again for every epoch. Validation names no log file and writes to that of training."""
+    """fairseq opens the log again for every epoch.
+
+    The validation gives no log file and writes to the log file of the training.
+    """
     caplog.set_level("INFO", logger=progress_bar.__name__)
     log = tmp_path / "train.log"
     for epoch in (1, 2, 3):
@@ -29,7 +32,7 @@ def test_an_epoch_writes_every_line_of_the_log_once(tmp_path, caplog):
 
 
 def test_tensorboard_gets_the_values_of_a_training(tmp_path):
-    """With the package that fairseq's message names."""
+    """The test needs the tensorboard package, which fairseq recommends in a message."""
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     training = progress_bar.progress_bar([], log_format="simple", tensorboard_logdir=str(tmp_path))
     for step in (10, 20):

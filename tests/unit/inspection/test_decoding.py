@@ -1,4 +1,4 @@
-"""The answer to the page uses the same search as the task, for every kind of model with random weights."""
+"""Test that the page and the task use the same search, with random weights for every kind of model."""
 
 import json
 import math
@@ -69,19 +69,22 @@ def test_a_text_without_words_is_refused(data: Path):
 @pytest.mark.parametrize(
     ("arch", "text", "changes"),
     [
-        ("copynet", "w1 " * 126, {"beam": 20}),  # 2,520: more than 2,500
+        ("copynet", "w1 " * 126, {"beam": 20}),  # 126 * 20 = 2,520 is more than the limit of 2,500
         ("copynet", "w " * 1000, {"beam": 3}),
         ("mta_lstm", "w1", {"beam": 20, "length": 126}),
     ],
 )
 def test_a_search_that_takes_minutes_is_refused(data: Path, arch: str, text: str, changes: dict[str, int]):
-    """A text of 1,000 words with beam 20 took more than two minutes, in which no other question was answered."""
+    """Without a limit, a text of 1,000 words with beam 20 took more than two minutes.
+
+    During this time no other question was answered.
+    """
     with pytest.raises(UserError, match=r"words with a beam of .* take too long: use at most"):
         decode(build(data, arch), question(text, **changes))
 
 
 def test_a_model_that_writes_too_many_words_is_refused(data: Path):
-    """A model whose folder asks for 10,000 words occupied the only worker for more than 75 s."""
+    """Without a limit, a model folder that asks for 10,000 words occupied the only worker for more than 75 s."""
     system = build(data, "copynet")
     system.model.search_options |= {"min_len": 126, "max_len_b": 10_000}
     with pytest.raises(UserError, match="126 words with a beam of 20 take too long: use at most 125 words"):
@@ -93,7 +96,7 @@ def test_a_model_that_writes_too_many_words_is_refused(data: Path):
     [
         ({"max_len_b": 10_000}, 20, {"max_len_a": 0.0, "max_len_b": 200}),
         ({"max_len_a": 100.0, "max_len_b": 226}, 4, {"max_len_a": 0.0, "max_len_b": 625}),  # 2,500 / 4
-        ({"max_len_a": 1.0, "max_len_b": 621}, 4, {}),  # three words and the end symbol
+        ({"max_len_a": 1.0, "max_len_b": 621}, 4, {}),  # the source has three words and the end symbol
         ({"max_len_a": 1.0, "max_len_b": 622}, 4, {"max_len_a": 0.0, "max_len_b": 625}),
         ({}, 20, {}),
     ],
@@ -135,7 +138,8 @@ def test_every_model_tells_what_it_has(arch: str, data: Path):
         words = output["words"]
         assert words[-1]["word"] == "</s>"
         mean = sum(math.log2(word["probability"]) for word in words) / len(words)
-        assert output["score"] == pytest.approx(mean, abs=0.02)  # fairseq's length penalty 1 is the mean
+        # With the default length penalty 1, the score of fairseq is the mean of the log-probabilities.
+        assert output["score"] == pytest.approx(mean, abs=0.02)
         assert all(("attention" in word) == (arch != "sc_lstm") for word in words)
         assert all(("copied" in word) == copies for word in words)
         if copies:
@@ -149,11 +153,12 @@ def test_every_model_tells_what_it_has(arch: str, data: Path):
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch not in ESSAYS])
 def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
-    """The oracle reads the source and the whole output at once, as in training, without any search."""
+    """The expected values come from one forward pass over the source and the whole output, as in training."""
     system = build(data, arch)
     with torch.no_grad():
         for weights in system.model.model.parameters():
-            weights.mul_(4).add_(torch.randn_like(weights), alpha=0.5)  # otherwise all words have the same attention
+            # without this change, all words have the same attention
+            weights.mul_(4).add_(torch.randn_like(weights), alpha=0.5)
     dictionary = system.model.task.target_dictionary
     source = torch.tensor([[*(dictionary.index(f"w{number}") for number in (3, 1, 4, 1, 5)), dictionary.eos()]])
     for output in decode(system, question("w3 w1 w4 w1 w5", length=30))["outputs"]:
@@ -166,11 +171,11 @@ def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
         assert attention.diff(dim=0).abs().max() > 0.1
         for word, expected in zip(output["words"], attention.tolist(), strict=True):
             shown = [word["attention"].get(place, 0.0) for place in range(6)]
-            assert shown == pytest.approx(expected, abs=0.006)  # less than 0.005 is left out
+            assert shown == pytest.approx(expected, abs=0.006)  # the page omits attention below 0.005
 
 
 def test_the_search_is_as_wide_as_that_of_the_other_commands(data: Path):
-    """The expected result is the output of ``wean-generate --nbest 2``. A narrow beam has fewer outputs."""
+    """The expected result is the output of ``wean-generate --nbest 2``. The beam of 2 allows only two outputs."""
     system = build(data, "wean_lstm")
     system.model.search_options["beam"] = 2
     shown = decode(system, question("w1 w2", beam=None, outputs=5))
@@ -212,7 +217,7 @@ def test_a_question_leaves_nothing_behind_for_the_next(data: Path):
     first = decode(system, question("w1 Zorblax"))
     decode(system, question("Other Zorblax Words w2"))
     assert decode(system, question("w1 Zorblax")) == first
-    assert system.model.task.source_dictionary._spellings == []  # otherwise memory would grow
+    assert system.model.task.source_dictionary._spellings == []  # words of questions must not accumulate in memory
 
 
 def test_topics_with_an_essay_are_told_what_to_give_instead(data: Path):

@@ -1,4 +1,4 @@
-"""wean-inspect before it serves the page: errors are one sentence, and it listens only on this computer."""
+"""Test wean-inspect until it serves the page: an error is one sentence, and it listens only on this computer."""
 
 import socket
 import sys
@@ -10,7 +10,7 @@ from wean_fairseq.inspection import cli
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The message of the command before it gives up."""
+    """Return the message with which the command refuses its arguments."""
     assert cli.main([*arguments, "--port", "0"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -36,7 +36,9 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     ("arguments", "says"),
     [
         (["x.pt", "--data", "d"], "'x.pt' is not of the form NAME=MODEL; write for example WEAN=x.pt."),
-        (["=x.pt", "--data", "d"], "'=x.pt' is not of the form NAME=MODEL; write for example WEAN==x.pt."),
+        (["=x.pt", "--data", "d"], "'=x.pt' is not of the form NAME=MODEL; write for example WEAN=x.pt."),
+        (["a=", "--data", "d"], "'a=' is not of the form NAME=MODEL; write for example a=MODEL."),
+        (["a\nb=x.pt", "--data", "d"], r"model: 'a\nb' is not a name that tables can show; choose another name."),
         (["a=x.pt", "a=y.pt", "--data", "d"], "two checkpoints have the same name: give each its own."),
         (
             ["a=x.pt", "b=y.pt", "--data", "d", "e", "f"],

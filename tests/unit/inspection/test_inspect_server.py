@@ -45,7 +45,7 @@ class Answer:
 
 
 class Client:
-    """Asks the server."""
+    """Client that sends requests to the server."""
 
     def __init__(self, port: int, asked: list[Question]) -> None:
         self.port = port
@@ -125,7 +125,8 @@ def test_own_files_with_a_strict_policy(client: Client, path: str):
     assert "unsafe" not in answer.headers["content-security-policy"]
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "access-control-allow-origin" not in answer.headers
-    assert b"http:" not in answer.body.replace(b"http://www.w3.org/2000/svg", b"")  # no external resources
+    # the page loads no external resources
+    assert b"http:" not in answer.body.replace(b"http://www.w3.org/2000/svg", b"")
     assert b"https:" not in answer.body
     assert b"innerHTML" not in answer.body
 
@@ -213,7 +214,8 @@ def test_too_much_is_refused_whatever_it_says_of_its_length(client: Client):
     long = json.dumps({"text": "a" * 100_000, "systems": ["WEAN"]}).encode()
     says = {"error": "the text is too long: at most 2,000 characters are read."}
     told = client("POST", "/api/jobs", long, JSON)
-    in_parts = client("POST", "/api/jobs", iter([long[:50_000], long[50_000:]]), JSON)  # chunked, without a length
+    # a chunked request without a length
+    in_parts = client("POST", "/api/jobs", iter([long[:50_000], long[50_000:]]), JSON)
     assert (told.status, told.json) == (in_parts.status, in_parts.json) == (413, says)
     within = client("POST", "/api/jobs", json.dumps({"text": "a" * 20_000, "systems": ["WEAN"]}), JSON)
     assert (within.status, within.json["error"][:35]) == (422, "the text has 20,000 characters, and")
@@ -235,12 +237,12 @@ def test_a_request_that_ends_early_is_no_failure(client: Client, caplog: pytest.
         connection.sendall(b'Content-Length: 90\r\n\r\n{"text": "a')
         time.sleep(0.2)
     assert client.decode()["state"] == "done"
-    # Another test of the process may have turned on what servers say of every request.
+    # An earlier test in the same process may have enabled the server's messages about requests.
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_a_failure_of_the_server_has_the_headers_too():
-    with serving(lambda _question, _count: [{"share": float("nan")}]) as client:  # no JSON
+    with serving(lambda _question, _count: [{"share": float("nan")}]) as client:  # JSON has no NaN
         number = client("POST", "/api/jobs", GOOD, JSON).json["job"]
         while (answer := client("GET", f"/api/jobs/{number}")).status == 200:
             assert answer.json["state"] in ("waiting", "running")
@@ -334,7 +336,7 @@ def test_80_half_sent_requests_stop_nobody_and_are_given_up(
 
 
 def test_a_request_that_comes_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    """Every byte arrives in time, but the whole request does not."""
+    """Every byte arrives within the time limit for one read, but the whole request takes too long."""
     monkeypatch.setattr(PunctualProtocol, "request_seconds", 0.5)
     with serving() as client, socket.create_connection(("127.0.0.1", client.port), 20) as connection:
         began = time.monotonic()
@@ -356,7 +358,7 @@ def test_an_answer_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch
         if not protocol.transport.get_write_buffer_size():
             lost.set()
 
-    with serving(lambda _question, _count: [{"text": "x" * 20_000_000}]) as client:  # more than any buffer
+    with serving(lambda _question, _count: [{"text": "x" * 20_000_000}]) as client:  # larger than any socket buffer
         number = client("POST", "/api/jobs", GOOD, JSON).json["job"]
         while client("GET", f"/api/jobs/{number}").json["state"] != "done":
             time.sleep(0.01)
@@ -383,7 +385,7 @@ raise SystemExit(cli.main(["WEAN=x", "--data", "y", "--port", "0"]))
 
 
 def test_ctrl_c_ends_it_well_while_it_decodes():
-    """Python aborts ("terminate called without an active exception") if it ends while a thread is inside torch."""
+    """If Python ends while a thread is inside torch, it aborts ("terminate called without an active exception")."""
     with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
         port = int(re.search(rb":(\d+)/", command.stdout.readline())[1])
         assert Client(port, [])("POST", "/api/jobs", GOOD, JSON).status == 202

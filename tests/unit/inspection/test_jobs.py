@@ -1,4 +1,7 @@
-"""Test the queue of the page: one decoding at a time, in order, with a limit. No failure ends it."""
+"""Test that the queue of the page decodes one question at a time, in order, up to a limit.
+
+An error in one decoding does not stop the queue.
+"""
 
 import threading
 import time
@@ -24,7 +27,7 @@ def until(found: Callable[[], Any], seconds: float = 20) -> Any:
 
 
 class Gate:
-    """Work that waits until the test releases it."""
+    """Work that does not finish until the test releases it."""
 
     def __init__(self) -> None:
         self.open = threading.Semaphore(0)
@@ -113,7 +116,7 @@ def test_old_answers_are_forgotten_and_numbers_cannot_be_guessed(kept: int):
 
 
 def test_long_answers_are_forgotten_sooner_but_never_the_last():
-    """As JSON an answer is {"results": [{"text": "..."}]}, 27 characters and the text."""
+    """An answer is the JSON {"results": [{"text": "..."}]}, which has 27 characters in addition to the text."""
     jobs = Jobs(lambda asked, _count: [{"text": "x" * int(asked.text)}], characters=3 * 127)
     numbers, known = [], []
     for length in (100, 100, 100, 100, 900, 100):

@@ -21,7 +21,7 @@ def dictionary(*words: str) -> Dictionary:
 
 
 def part(rows: int, degrees: list[float] | None = None, other: int = 0) -> nn.Module:
-    """Return an encoder or decoder with an embedding. Word k has the k-th angle of ``degrees``."""
+    """Return an encoder or decoder with an embedding, in which word k has the k-th angle of ``degrees``."""
     table = nn.Embedding(rows, 2)
     if degrees is not None:
         angles = torch.tensor(degrees) * math.pi / 180
@@ -51,7 +51,7 @@ def test_a_side_without_an_embedding_has_the_others_where_there_is_one_dictionar
 
 
 def test_a_word_that_looks_like_padding_moves_no_other_word():
-    """Padding may be anywhere, and a text may contain a word of its form, which has a count."""
+    """Padding may be anywhere in the dictionary, and a word with a count may look like padding."""
     words = dictionary("a", "madeupword0000", "b", "madeupword0001")
     model = SimpleNamespace(encoder=part(8, [0, 5, 60, 90]), decoder=part(8, [0, 5, 60, 90]))
     near = neighbourhoods(model, words, words).source

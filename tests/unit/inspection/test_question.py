@@ -1,4 +1,4 @@
-"""Valid questions of the page are accepted. Everything else is refused in one sentence."""
+"""Test that valid questions of the page are accepted and all others are refused in one sentence."""
 
 import json
 import re
@@ -26,10 +26,12 @@ def test_a_question_and_its_defaults():
     ("typed", "line"),
     [
         ("a\0b \x1b[31m c", "a b [31m c"),
-        ("a\ud800b", "a b"),  # half of a character, which no answer could carry
+        ("a\ud800b", "a b"),  # a lone surrogate, which an answer in UTF-8 cannot contain
         ("  a\t\u3000b\r\n\u2028c ", "a b c"),
-        ("\u05e9\u05dc\u05d5\u05dd \u202eabc", "\u05e9\u05dc\u05d5\u05dd \u202eabc"),  # right to left stays unchanged
-        ("<script>alert(1)</script>", "<script>alert(1)</script>"),  # words like others: the page shows them as text
+        # text from right to left stays unchanged
+        ("\u05e9\u05dc\u05d5\u05dd \u202eabc", "\u05e9\u05dc\u05d5\u05dd \u202eabc"),
+        # HTML is treated as words, which the page shows as text
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
     ],
 )
 def test_text_becomes_one_line_without_control_characters(typed: str, line: str):

@@ -1,4 +1,4 @@
-"""BERT's states in ``copy_transformer``: they are added to the encoder's input, if the model is built with BERT."""
+"""Test BERT's states in ``copy_transformer``. They are added to the encoder's input if the model is built with BERT."""
 
 from argparse import Namespace
 from typing import Any
@@ -17,7 +17,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
 from wean_fairseq.training.defaults import ARCHS, BERT_ARCHS
 
-LAYERS, WIDTH, DIM = 3, 5, 6  # of BERT, and of the model
+LAYERS, WIDTH, DIM = 3, 5, 6  # number of layers and width of BERT, and width of the model
 TINY = {"embed_dim": DIM, "ffn_dim": 10, "attention_heads": 3, "encoder_layers": 2, "decoder_layers": 2}
 MODES = {"gate": "copy_transformer", "shared-softmax": "copy_transformer", "none": "paraphrase_transformer"}
 ADDED = {f"encoder.bert_states.{name}" for name in ("digest", "mixture.logits", "proj.weight", "proj.bias")}
@@ -32,7 +32,7 @@ def build(arch: str = "copy_transformer", with_bert: Namespace | None = None, **
 
 
 def features(src_tokens: torch.Tensor) -> torch.Tensor:
-    """Made-up features (B, S, L, H) of the words; 0 at padding and end symbols."""
+    """Return made-up features (B, S, L, H) of the words, which are 0 for padding and end symbols."""
     table = torch.randn(30, LAYERS, WIDTH, generator=torch.Generator().manual_seed(2))
     table[[PAD, EOS]] = 0.0
     return table[src_tokens]
@@ -41,7 +41,7 @@ def features(src_tokens: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(("mode", "arch"), MODES.items())
 @pytest.mark.parametrize("left_pad_source", [False, True])
 def test_the_encoder_reads_the_sum_of_words_and_bert(mode, arch, left_pad_source):
-    """W sum_l alpha_l h^l + b by loops, and the naive encoder of ``tests/reference/transformer.py``."""
+    """The expected values are W sum_l alpha_l h^l + b in loops, and come from ``tests/reference/transformer.py``."""
     model, batch = lively(build(arch, bert(), copy_mode=mode)), make_batch(left_pad_source=left_pad_source)
     tokens = batch["src_tokens"]
     read = model.encoder.bert_states
@@ -68,20 +68,22 @@ def test_mixture_and_projection_are_trained_and_bert_is_not():
 
 @pytest.mark.parametrize(("mode", "arch"), MODES.items())
 def test_without_bert_the_model_is_the_same(mode, arch):
-    """No parameter, and no draw of a random number, comes from this mechanism. The seed gives both the same network."""
+    """Test that BERT adds only its own parameters, and that the others have the same values for the same seed."""
     plain, reading = build(arch, copy_mode=mode).state_dict(), build(arch, bert(), copy_mode=mode).state_dict()
     assert reading.keys() - plain.keys() == ADDED
     assert plain.keys() < reading.keys()
     for name, value in plain.items():
-        if not name.startswith(("decoder.copy_gate", "decoder.copy_proj")):  # they are drawn afterwards
+        # these are initialised after the BERT parameters
+        if not name.startswith(("decoder.copy_gate", "decoder.copy_proj")):
             assert torch.equal(value, reading[name])
 
 
 def test_all_layers_count_the_same_at_the_start():
-    """A softmax of zeros; N(0, 0.02) for the map and 0 for the bias, like all maps of this network."""
+    """The layer weights are a softmax of zeros, and the map starts at N(0, 0.02) with bias 0, like all maps here."""
     read = build(with_bert=bert(dim=400), embed_dim=60).encoder.bert_states
     torch.testing.assert_close(read.mixture.alphas(), torch.full((1, LAYERS), 1 / LAYERS))
-    assert read.proj.weight.std().item() == pytest.approx(0.02, rel=0.03)  # of 24,000 draws, whose error is 0.5 %
+    # for 24,000 draws, the relative standard error is 0.5 %
+    assert read.proj.weight.std().item() == pytest.approx(0.02, rel=0.03)
     assert not read.proj.bias.any()
 
 

@@ -1,4 +1,4 @@
-"""Test the contract of ``copy_transformer`` for every arch and option, and its specific behaviour."""
+"""Test ``copy_transformer`` with the checks that all models share, and test its equations, gate and options."""
 
 from typing import Any, ClassVar
 
@@ -143,7 +143,10 @@ def test_no_parameter_depends_on_the_number_of_slots(mode):
 
 
 def test_the_defaults_are_those_of_the_cdnpg_table():
-    """The defaults are in spec 3.1. The count is by hand for d = 450, F = 1024, 512 positions and V = 23."""
+    """The expected values are in spec 3.1.
+
+    The number of parameters is counted by hand for d = 450, F = 1024, 512 positions and V = 23.
+    """
     model = build_model("paraphrase_transformer")
     d, inner, words = 450, 1024, 23
     attention, norm, feed_forward = 4 * (d * d + d), 2 * d, d * inner + inner + inner * d + d

@@ -1,4 +1,4 @@
-"""Test the contract of ``copynet`` for every arch and option, and its specific behaviour."""
+"""Test ``copynet`` with the checks that all models share, and test its equations, gradients and sizes."""
 
 import math
 from dataclasses import replace
@@ -31,7 +31,7 @@ class TestCopyNetContract(CopyContract):
     } | {
         "copynet_lcsts_full": ("copynet_lcsts_full", TINY),
         "copynet_full": ("copynet_full", TINY | {"attention_dim": 5}),
-        "copynet_lcsts_release": ("copynet_lcsts_release", TINY),  # the earlier names of both
+        "copynet_lcsts_release": ("copynet_lcsts_release", TINY),  # the earlier names of the two archs
         "copynet_release": ("copynet_release", TINY | {"attention_dim": 5}),
     }
     cases |= {name: ("copynet", TINY | options) for name, options in OPTIONS.items()}
@@ -53,7 +53,8 @@ def test_the_probabilities_are_those_of_the_equations(arch, options):
     """The oracle is the naive loops of ``tests/reference/copynet.py``, with slots, duplicates and overflow."""
     model = build_model(arch, copy_task(), **TINY, **options)
     if model.decoder.coverage_weight is not None:
-        torch.nn.init.constant_(model.decoder.coverage_weight, 0.7)  # starts at 0, where it would not be tested
+        # The initial coverage weight is 0, which would hide the effect of coverage.
+        torch.nn.init.constant_(model.decoder.coverage_weight, 0.7)
     batch = copy_batch()
     with torch.no_grad():
         found = log_probs(model, batch).exp()
@@ -64,7 +65,7 @@ def test_the_probabilities_are_those_of_the_equations(arch, options):
 
 
 def fix_copy_scores(decoder, scores):
-    """Let the one step of one sentence have these scores (1, S) of its source positions."""
+    """Replace the copy scores (1, S) of the source positions, for a single sentence with one step."""
     step = decoder.step
 
     def step_with_scores(*given):
@@ -77,11 +78,11 @@ def fix_copy_scores(decoder, scores):
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        (9, 3 / 28),  # in the vocabulary, not in the source: generated only
-        (7, (1 + 4) / 28),  # in both
-        (FIRST, (2 + 8) / 28),  # outside the vocabulary, twice in the source: copied only
-        (FIRST + 1, 0.0),  # a slot that this source does not use
-        (3, 2 / 28),  # <unk> is for words in neither
+        (9, 3 / 28),  # in the vocabulary but not in the source, so it can only be generated
+        (7, (1 + 4) / 28),  # in the vocabulary and in the source
+        (FIRST, (2 + 8) / 28),  # outside the vocabulary and twice in the source, so it can only be copied
+        (FIRST + 1, 0.0),  # this source does not use the slot
+        (3, 2 / 28),  # words in neither vocabulary nor source are scored as <unk>
     ],
 )
 def test_the_four_branches_of_eq_5_and_6(word, expected):
@@ -104,7 +105,10 @@ def test_the_four_branches_of_eq_5_and_6(word, expected):
 
 
 def test_a_word_that_is_hardly_ever_copied_still_gets_a_gradient():
-    """A copy score 200 below the rest has probability 0 in float32, but its log-probability and gradient are not 0."""
+    """Test a copy score that is 200 below the others, so that float32 rounds its probability to 0.
+
+    Its log-probability and gradient are not 0.
+    """
     model = build_model("copynet", copy_task(), **TINY)
     scores = torch.tensor([[-200.0, 0.0, 0.0, 0.0]], requires_grad=True)
     fix_copy_scores(model.decoder, scores)
@@ -132,7 +136,10 @@ def test_what_does_not_copy_takes_slots_for_unknown_words():
 
 
 def test_the_papers_sizes():
-    """Section 5.1 has embeddings of 150 and 300 hidden units. The parameters are counted by hand from the equations."""
+    """Section 5.1 of the paper states embeddings of 150 and 300 hidden units.
+
+    The parameters are counted by hand from the equations.
+    """
     words = 1000 + 4
     model = build_model("copynet", make_task(make_dictionary(1000)))
     embed = words * 150

@@ -1,4 +1,4 @@
-"""Test the contract of ``dnpg`` for every option, and its specific behaviour: labels, levels, annealing."""
+"""Test ``dnpg`` with the checks that all models share, and test its labels, levels and annealing."""
 
 import re
 from typing import Any, ClassVar
@@ -54,7 +54,7 @@ class TestDnpgContract(CopyContract):
     }
 
     def has_no_gradient(self, case, name):
-        """In a window of one word the attention weight is 1 for every query and key."""
+        """A window of one word always has attention weight 1, so its query and key get no gradient."""
         own_word_alone = case[1].get("window") == 1
         return own_word_alone and re.search(r"phrase\..*self_attention\.(query|key)_proj", name) is not None
 
@@ -91,7 +91,7 @@ def test_probabilities_and_labels_are_those_of_the_equations(options, left_pad_s
 @pytest.mark.parametrize("chunk", [None, 2])
 @pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}])
 def test_the_loss_in_chunks_is_that_of_all_words_at_once(options, chunk, monkeypatch):
-    """The expected result is the log of the mixture over all words, as in copying decoders without such chunks."""
+    """The expected loss is the log of the mixture, computed for all words at once."""
     model, batch = build(**options).eval(), copy_batch()
     model.decoder.phrase_output.chunk_size = chunk
     found = []
@@ -109,7 +109,10 @@ def test_the_loss_in_chunks_is_that_of_all_words_at_once(options, chunk, monkeyp
 
 
 def test_the_loss_with_weak_labels_is_the_papers_sum():
-    """The oracle is -sum log P(y) - lambda (sum log P(z* | X) + sum log P(z* | y)), all three from the reference."""
+    """The oracle is -sum log P(y) - lambda (sum log P(z* | X) + sum log P(z* | y)).
+
+    All three terms come from ``tests/reference/dnpg.py``.
+    """
     model, batch = build(label_weight=0.3), copy_batch()
     weak = labels_of(batch)
     nll = source_loss = target_loss = torch.zeros(())
@@ -138,9 +141,9 @@ def test_the_loss_with_weak_labels_is_the_papers_sum():
 
 
 def test_weak_labels_can_stand_for_the_aggregators_in_training():
-    """The expected result is the reference with given labels.
+    """The expected loss comes from ``tests/reference/dnpg.py`` with the same weak labels.
 
-    tau = 1e6 makes the drawn labels even, but does not change the labels of the words.
+    With tau = 1e6 all drawn labels are nearly uniform despite the noise, and weak labels do not depend on tau.
     """
     options = {"decoder_labels": "weak", "dropout": 0.0, "attention_dropout": 0.0, "temperature": 1e6}
     model, batch = build(**options), copy_batch()
@@ -169,7 +172,7 @@ def test_weak_labels_can_stand_for_the_aggregators_in_training():
 
 
 def test_words_that_are_no_sentence_words_are_invisible_to_the_sentence_level():
-    """If P(z = 1) of a source word is almost 0, replacing the word changes nothing at the sentence level."""
+    """If P(z = 1) of a source word is almost 0, replacing the word does not change the sentence level."""
     model, network = build(), build().encoder.network
     tokens = torch.tensor([[5, 6, 7, 8, EOS]])
     other = torch.tensor([[5, 6, 9, 8, EOS]])
@@ -184,7 +187,7 @@ def test_words_that_are_no_sentence_words_are_invisible_to_the_sentence_level():
 
 
 def test_the_phrase_level_reads_two_words_to_each_side():
-    """With one layer, the encoder sees a change at position 4 at positions 2 to 6, and the decoder at 4 to 6."""
+    """With one layer, a change at position 4 reaches positions 2 to 6 in the encoder, and 4 to 6 in the decoder."""
     model = build(encoder_layers=1, decoder_layers=1)
     first, second = torch.full((1, 9), 5), torch.full((1, 9), 5)
     second[0, 4] = 6
@@ -203,7 +206,7 @@ def test_the_phrase_level_reads_two_words_to_each_side():
 
 
 def test_only_the_phrase_level_copies():
-    """If the biases fix the labels of separator and aggregator, no slot is possible at level 1."""
+    """If the biases set all labels to the sentence level, the model cannot write any slot."""
     model, batch = build(), copy_batch()
     with torch.no_grad():
         model.decoder.network.aggregator.label_proj.weight.zero_()
@@ -224,7 +227,10 @@ def test_training_draws_labels_and_generation_does_not():
 
 @pytest.mark.parametrize(("noisy", "training"), [(False, False), (False, True), (True, False), (True, True)])
 def test_each_side_draws_labels_in_training_and_where_generation_is_to_be_noisy(noisy, training):
-    """The encoder and the decoder have the same labels for a source. Labels compared with weak labels have no noise."""
+    """The encoder and the decoder draw labels only in training or with noisy inference.
+
+    The labels that are compared with the weak labels contain no noise.
+    """
     model, batch = build(dropout=0.0, attention_dropout=0.0, noisy_inference=noisy).train(training), copy_batch()
     with torch.no_grad():
         first, second = (model.encoder(batch["src_tokens"]) for _ in range(2))
@@ -264,7 +270,7 @@ def test_training_without_weak_labels_is_refused_unless_asked_for():
         model = build(**options).train()
         with pytest.raises(UserError, match=message):
             model(**batch)
-        assert torch.isfinite(model.eval()(**batch).loss)  # validation data needs none
+        assert torch.isfinite(model.eval()(**batch).loss)  # validation data has no weak labels
     off = {"label_weight": 0.0, "final_label_weight": 0.0}
     assert torch.isfinite(build(**off).train()(**batch).loss)
     with pytest.raises(UserError, match="--decoder-labels aggregator"):
@@ -274,7 +280,7 @@ def test_training_without_weak_labels_is_refused_unless_asked_for():
 @pytest.mark.parametrize("decoder_labels", ["aggregator", "weak"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_training_with_labels_has_finite_gradients_everywhere(decoder_labels, dtype):
-    """Sharp labels, sources of phrase-level words alone and a sentence without words give no infinite gradient."""
+    """Sharp labels, sources of phrase-level words only, and a sentence without words give finite gradients."""
     model = build(decoder_labels=decoder_labels, temperature=0.05).train().to(dtype)
     sources = [torch.tensor([7, 9, 11, EOS]), torch.tensor([EOS])]
     targets = [torch.tensor([7, 9, 5, EOS]), torch.tensor([5, EOS])]
@@ -303,7 +309,10 @@ def test_the_loss_under_autocast_is_close_to_the_one_without():
 
 
 def test_the_defaults_are_those_of_the_paper():
-    """Spec 4.5 has 3 layers per level, widths 300 and 150, and FFNs of 4 widths. V = 23 is counted by hand."""
+    """Spec 4.5 has 3 layers per level, widths 300 and 150, and FFNs of 4 widths.
+
+    The number of parameters is counted by hand for V = 23.
+    """
     model = build_model("dnpg")
 
     def layer(d: int, attentions: int) -> int:

@@ -1,6 +1,6 @@
-"""Test DRESS-LS: scores and losses against naive loops, the unchanged base, and the effect of the lexical model.
+"""Test the scores, the losses, the unchanged base model and the lexical model of DRESS-LS.
 
-The contract is in ``test_nts.py``; the commands are tested in ``tests/integration/test_policy_gradient.py``.
+``test_nts.py`` runs the checks that all models share, and ``test_policy_gradient.py`` tests the commands.
 """
 
 import itertools
@@ -22,7 +22,7 @@ TINY = {"embed_dim": 6, "hidden_size": 8, "lexical_dim": 5, "init_range": 0.7}
 
 
 def expected(model, batch):
-    """Return the log-probabilities (T,) of each sentence's reference words under the mixture and the lexical model."""
+    """Return the log-probabilities (T,) of each reference under the mixture and under the lexical model."""
     found = []
     for source, target in zip(*unpad(batch), strict=True):
         both = reference.log_probs(model, source, torch.cat([target[-1:], target[:-1]]))
@@ -32,7 +32,10 @@ def expected(model, batch):
 
 @pytest.mark.parametrize("share", [0.1, 0.6, 1.0])
 def test_scores_are_those_of_a_loop(share):
-    """The oracle is (1 - w) log P_base + w log P_lexical, normalised. The first word has the score of the base."""
+    """The oracle is (1 - w) log P_base + w log P_lexical, normalised.
+
+    The score of the first word comes from the base alone.
+    """
     model, batch = build_model("dress_ls", **TINY, lexical_share=share), make_batch()
     with torch.no_grad():
         found = log_probs(model, batch)
@@ -42,7 +45,7 @@ def test_scores_are_those_of_a_loop(share):
 
 
 def test_with_a_frozen_base_the_loss_is_that_of_the_lexical_model():
-    """This holds in training and in validation. The scores still come from the mixture."""
+    """The loss is the lexical model's in training and in validation, but the scores come from the mixture."""
     model, batch = build_model("dress_ls", **TINY, dropout=0.0), make_batch()
     mixed, lexical = (sum(part.sum() for part in parts) for parts in zip(*expected(model, batch), strict=True))
     torch.testing.assert_close(model(**batch).loss, -mixed, rtol=1e-5, atol=1e-4)
@@ -72,7 +75,10 @@ def test_a_frozen_base_learns_nothing_and_drops_nothing():
 
 
 def test_a_criterion_that_would_train_the_mixture_is_refused_beside_a_base():
-    """fairseq's criterions use scores instead of the loss; without a base they train the mixture, like the loss."""
+    """The criterions of fairseq compute their loss from the scores.
+
+    Without a frozen base they may do so, because the model's own loss trains the mixture, too.
+    """
     model, batch = build_model("dress_ls", **TINY).train(), make_batch()
     inputs = {name: value for name, value in batch.items() if name != "target"}
     model(**inputs)
@@ -82,7 +88,7 @@ def test_a_criterion_that_would_train_the_mixture_is_refused_beside_a_base():
 
 
 def test_the_releases_sizes_and_start():
-    """train_lexical_simp.sh has 2 layers of 256, embeddings 256, dropout 0.2, and weights in [-0.1, 0.1]."""
+    """train_lexical_simp.sh has 2 layers of 256 units, embeddings of 256, dropout 0.2, and weights in [-0.1, 0.1]."""
     model = build_model("dress_ls")
     lexical, output = model.encoder.lexical, model.decoder.output.lexical.score.out_proj
     assert (lexical.lstm.input_size, lexical.lstm.hidden_size, lexical.lstm.num_layers) == (256, 256, 2)
@@ -97,7 +103,7 @@ def test_the_releases_sizes_and_start():
 def test_biases_that_are_far_apart_cost_int8_no_precision():
     """The error is less than 1.5 times the error for equal biases.
 
-    Unscaled, the error is three times as large (weights of 0.3).
+    Without scaling, the error was three times as large for weights of up to 0.3.
     """
     needs_int8()
     torch.manual_seed(1)
@@ -120,11 +126,11 @@ def test_biases_that_are_far_apart_cost_int8_no_precision():
 
 
 SOURCE = range(4, 11)
-COPY, SYNONYM = 0, 8  # the numbers added to a word
+COPY, SYNONYM = 0, 8  # target id minus source id, for a copy and for a synonym
 
 
 def pairs(*kinds):
-    """Return all pairs of words as sources, and as targets the same with ``kinds`` added to them."""
+    """Return all pairs of words as sources, and as targets the same pairs with ``kinds`` added to them."""
     sources = list(itertools.combinations(SOURCE, 2))
     targets = [[word + kind for word, kind in zip(words, kinds, strict=True)] for words in sources]
     return collate(*([torch.tensor([*words, EOS]) for words in side] for side in (sources, targets)))
@@ -139,9 +145,12 @@ def fit(model, *batches, updates):
 
 
 def test_the_lexical_model_changes_words_from_the_second_one_on():
-    """The base has learnt to copy six of ten words and to replace the others. The lexical model knows only synonyms.
+    """The base model has learnt to copy with probability 0.6, and to write a synonym with probability 0.4.
 
-    So the base alone copies. In the mixture, the second word becomes a synonym. The first word may not change.
+    The lexical model knows only synonyms.
+
+    Therefore the base model alone copies. In the mixture, the second word becomes a synonym. The first word does not
+    change, because the lexical model does not score it.
     """
     options = {"embed_dim": 16, "hidden_size": 32, "dropout": 0.0, "init_range": 0.0}
     base = build_model("enc_dec_a", **options).train()
@@ -180,7 +189,7 @@ def test_contradictory_options_are_refused(options, message):
 
 @pytest.mark.parametrize("cfg", [None, {"model": Namespace(arch="lstm", encoder_embed_dim=6)}])
 def test_a_base_of_an_arch_of_fairseq_is_refused(tmp_path, cfg):
-    """Archs without a dataclass have their options in a namespace. A file may have no options at all."""
+    """Archs without a dataclass have their options in a namespace. A checkpoint may also contain no options."""
     path = tmp_path / "base.pt"
     history = [{"num_updates": 1, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}]
     torch.save({"cfg": cfg, "args": None, "model": {}, "extra_state": {}, "optimizer_history": history}, path)

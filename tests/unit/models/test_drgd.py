@@ -1,4 +1,4 @@
-"""Test the contract of ``drgd``, its equations, and the divergence in its loss."""
+"""Test ``drgd`` with the checks that all models share, and test its equations and the KL divergence in its loss."""
 
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ class TestDrgdContract(ModelContract):
 
 
 def read(model, noise):
-    """Return the naive scores and divergences of each pair of the batch, with noise (B, T, Z)."""
+    """Yield the target of each pair, and its scores and KL divergences from the reference, given noise (B, T, Z)."""
     sources, targets = unpad(make_batch())
     for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
         previous = torch.cat([target[-1:], target[:-1]])
@@ -31,7 +31,7 @@ def read(model, noise):
 
 
 def draw(batch, seed=1):
-    """Return the noise that a model draws after ``torch.manual_seed(seed)``: a step at a time."""
+    """Return the noise that a model draws step by step after ``torch.manual_seed(seed)``."""
     torch.manual_seed(seed)
     sentences, length = batch["target"].shape
     return torch.stack([torch.randn(sentences, SIZES["latent_dim"]) for _ in range(length)], dim=1)
@@ -40,7 +40,10 @@ def draw(batch, seed=1):
 @pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}, {"cell": "gru-early-reset"}])
 @pytest.mark.parametrize("train", [False, True])
 def test_the_scores_are_those_of_the_equations(options, train):
-    """The oracle is the naive pass of ``tests/reference/drgd.py``, with any padding. The noise 0 gives the mean."""
+    """The oracle is the naive pass of ``tests/reference/drgd.py``, with padding on either side.
+
+    With noise 0 the latent variable is the mean.
+    """
     model, batch = build_model("drgd", **SIZES | options).train(train), make_batch()
     noise = draw(batch) * train
     torch.manual_seed(1)
@@ -51,9 +54,9 @@ def test_the_scores_are_those_of_the_equations(options, train):
 
 @pytest.mark.parametrize(("train", "updates", "weight"), [(False, 10, 0.5), (True, 10, 0.125), (True, 99, 0.5)])
 def test_the_loss_has_the_divergence_of_the_words_of_each_target(train, updates, weight):
-    """The oracle is the likelihood given the naive latents, and torch's divergence of two normal distributions.
+    """The expected loss is the likelihood given the latents plus torch's divergence of two normal distributions.
 
-    In training the weight rises for 40 updates.
+    In training, the weight of the divergence rises for 40 updates.
     """
     model, batch = build_model("drgd", **SIZES, kl_weight=0.5, kl_anneal_updates=40).train(train), make_batch()
     model.set_num_updates(updates)
@@ -76,7 +79,7 @@ def test_a_divergence_of_its_whole_weight_is_the_default():
 
 
 def test_the_defaults_are_the_sizes_of_the_release():
-    """The count is by hand for embeddings of 350, 500 units, 500 latent units and 23 words."""
+    """The parameters are counted by hand for embeddings of 350, 500 units, 500 latent units and 23 words."""
     embed, width, latent, words = 350, 500, 500, 23
     gru = lambda given: 3 * (given * width + width * width + 2 * width)  # noqa: E731
     attention = 2 * width * width + width * width + width + width
@@ -102,7 +105,10 @@ def test_a_negative_weight_is_refused():
 
 
 def test_the_default_begin_names_a_family_whose_memory_has_no_first_state():
-    """The ``start`` of a ``GruMemory`` is a tensor; the next call failed with a message about something else."""
+    """The ``start`` of a ``GruMemory`` must be a tensor.
+
+    Without this check the next call failed with a misleading message.
+    """
     model, batch = build_model("drgd", **TINY), make_batch()
     memory = model.decoder.remember(model.encoder(batch["src_tokens"]))
     with pytest.raises(NotImplementedError, match="DrgdDecoder must define begin"):

@@ -1,4 +1,4 @@
-"""``--embedding-file``: words start from their vectors in every family that has the option, all else from the seed."""
+"""Test ``--embedding-file`` in every family that has it: vectors of the file, and all other weights from the seed."""
 
 import gzip
 
@@ -26,7 +26,7 @@ ARCHS = {
 
 @pytest.fixture(params=["vectors.txt", "vectors.vec.gz"])
 def file(request, tmp_path):
-    """Write vectors of two words of the dictionary, whose ids are 7 and 9, and of a word that it does not have."""
+    """Write the vectors of two dictionary words (ids 7 and 9) and of a word outside the dictionary."""
     path = tmp_path / request.param
     with (gzip.open if path.suffix == ".gz" else open)(path, "wt", encoding="utf-8") as file:
         file.write("3 6\nw3 1 2 3 4 5 6 \nelsewhere 9 9 9 9 9 9\nw5 6 5 4 3 2 1\n")

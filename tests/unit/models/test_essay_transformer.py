@@ -1,4 +1,4 @@
-"""Test the Transformer that PC-SAN is compared with: fairseq's own in the sizes of PC-SAN's decoder."""
+"""Test the Transformer that is compared with PC-SAN: fairseq's model with the sizes of PC-SAN's decoder."""
 
 from argparse import Namespace
 from typing import Any
@@ -24,7 +24,10 @@ def build(arch: str, **options: Any) -> torch.nn.Module:
 
 @pytest.mark.parametrize("arch", SIZES)
 def test_the_sizes_are_those_of_the_decoder_of_pc_san(arch):
-    """The sizes are in spec 6.10. The count is by hand, with one embedding of 23 words for topics, essay and output."""
+    """The sizes are in spec 6.10.
+
+    The parameters are counted by hand, with one embedding of 23 words for topics, essay and output.
+    """
     d, inner, layers, heads = SIZES[arch]
     model = build(arch)
     attention, norm, feed_forward = 4 * (d * d + d), 2 * d, d * inner + inner + inner * d + d
@@ -49,7 +52,7 @@ def test_a_flag_wins_over_the_preset():
 
 
 def test_it_trains_with_the_criterion_query_embedding():
-    """The expected values come from fairseq's own smoothed loss."""
+    """The expected loss is fairseq's own label-smoothed loss."""
     model, batch = build("essay_transformer_small"), make_batch()
     target = batch.pop("target")
     task = Namespace(**vars(make_task()))

@@ -1,4 +1,4 @@
-"""Test the contract of ``granularity_transformer`` for every arch and option, and its specific behaviour."""
+"""Test ``granularity_transformer`` with the checks that all models share, and test its equations and options."""
 
 from typing import Any, ClassVar
 
@@ -63,7 +63,10 @@ def test_the_probabilities_are_those_of_the_equations(case, left_pad_source):
 
 
 def test_without_heads_it_is_the_plain_transformer():
-    """The table's "Transformer" has the same names, sizes and initial values. C-DNPG adds heads of D + 1 numbers."""
+    """The "Transformer" of the paper's table has the same names, sizes and initial values.
+
+    C-DNPG adds heads with D + 1 parameters each.
+    """
     plain = build_model("paraphrase_transformer", **TINY).state_dict()
     none = build_model(ARCH, **TINY, ga_variant="none").state_dict()
     assert list(none) == list(plain)

@@ -1,4 +1,4 @@
-"""Test the contract of ``mta_lstm`` for every arch, and its coverage against naive loops."""
+"""Test ``mta_lstm`` with the checks that all models share for every arch, and test its coverage against loops."""
 
 from typing import Any, ClassVar
 
@@ -10,7 +10,8 @@ from tests.reference import mta_lstm as reference
 from tests.topic_contract import ESSAYS, TOPICS, TopicContract, essay_batch, scored
 from wean_fairseq.errors import UserError
 
-# The contract's sources have up to seven words. The losses of the contract are likelihoods alone.
+# The shared checks use sources of up to seven words, so the model has seven topic slots. They expect the loss to be the
+# likelihood alone, so the coverage loss is off.
 TINY = {"embed_dim": 6, "hidden_size": 8, "attention_dim": 5, "init_range": 0.5}
 CONTRACT = TINY | {"topic_slots": 7, "coverage_loss_weight": 0.0}
 ARCHS = ("mta_lstm", "tat_lstm", "tav_lstm", "mta_lstm_small")
@@ -49,7 +50,7 @@ def test_probabilities_and_attention_are_those_of_the_equations(arch, options):
 
 
 def test_coverage_changes_the_attention():
-    """Results with and without coverage differ from the second step on, where C is no longer 1."""
+    """The attention differs from the second step on, because the coverage C is 1 in the first step."""
     with_coverage, without = build_model("mta_lstm", **TINY), build_model("tat_lstm", **TINY)
     without.load_state_dict(with_coverage.state_dict(), strict=False)
     (_, covered), (_, plain) = (scored(model, essay_batch()) for model in (with_coverage, without))
@@ -60,7 +61,7 @@ def test_coverage_changes_the_attention():
 
 @pytest.mark.parametrize("weight", [0.1, 0.7])
 def test_the_coverage_loss_is_that_of_a_loop_whatever_the_padding(weight):
-    """The expected values come from loops of the reference over all real topics and steps."""
+    """The expected loss comes from loops of ``tests/reference/mta_lstm.py`` over all real topics and steps."""
     model = build_model("mta_lstm", **TINY, coverage_loss_weight=weight)
     expected = torch.zeros(())
     for topics, essay in zip(TOPICS, ESSAYS, strict=True):
@@ -82,7 +83,7 @@ def test_the_coverage_loss_is_on_by_default_and_can_be_turned_off():
 
 
 def test_a_longer_essay_is_asked_for_by_its_length():
-    """phi is proportional to N, so that coverage decreases more slowly."""
+    """phi is proportional to the length N, so the coverage decreases more slowly for a longer essay."""
     model = build_model("mta_lstm", **TINY)
     batch = essay_batch()
     short, long = (model.encoder(batch["src_tokens"], essay_lengths=torch.full((3,), n)) for n in (10, 30))
@@ -126,7 +127,7 @@ def test_only_coverage_asks_for_the_length():
 
 
 def test_too_many_topics_and_no_length_are_one_clear_sentence():
-    batch = make_batch()  # seven topics in one source
+    batch = make_batch()  # one of its sources has seven topics
     model = build_model("mta_lstm", **TINY)
     with pytest.raises(UserError, match="a source has 7 topic words, but there are only 5 slots"):
         model.encoder(batch["src_tokens"], essay_lengths=torch.tensor([5, 7, 2]))

@@ -1,4 +1,4 @@
-"""Test the contract of ``nts`` for every arch and option, and its specific behaviour: input feeding, word vectors."""
+"""Test ``nts`` with the checks that all models share, and test its input feeding and its word vectors."""
 
 from typing import Any, ClassVar
 
@@ -34,7 +34,7 @@ class TestNtsContract(ModelContract):
     ("arch", "options"),
     [
         ("nts", {}),
-        ("enc_dec_a", {}),  # dot, the source from its end
+        ("enc_dec_a", {}),  # dot attention, and the source is read backwards
         ("nts", {"num_layers": 3, "embed_dim": 9}),
         ("nts", {"reverse_source": True}),
         ("enc_dec_a", {"num_layers": 1, "output_layer": "query_embedding"}),
@@ -88,19 +88,22 @@ def test_nts_has_dropout_between_layers_and_on_the_state_that_words_are_scored_f
     model = build_model("nts", **TINY, dropout=0.5).train()
     features, calls = features_and_dropouts(model)
     steps = features.size(1)
-    assert len(calls) == 2 * steps  # layer 1 to layer 2; the attentional state
+    assert len(calls) == 2 * steps  # dropout after layer 1 and on the attentional state
     assert (features == 0).any()
     torch.testing.assert_close(torch.stack([out for _, out in calls[1::2]], dim=1), features)
 
 
 def test_enc_dec_a_feeds_the_state_before_dropout_and_drops_what_is_read():
-    """EncDecA's release has three dropouts per step. The first one reads the previous state before its dropout."""
+    """The release of EncDecA applies dropout three times per step.
+
+    The first one is applied to the previous attentional state, which is fed before its own dropout.
+    """
     model = build_model("enc_dec_a", **TINY | {"dropout": 0.5}).train()
     features, calls = features_and_dropouts(model)
-    assert len(calls) == 3 * features.size(1)  # the fed state; layer 1 to layer 2; the attentional state
+    assert len(calls) == 3 * features.size(1)  # dropout on the fed state, after layer 1 and on the attentional state
     fed = [given for given, _ in calls[0::3]]
     attentional = [given for given, _ in calls[2::3]]
-    assert not fed[0].any()  # nothing was attended before the first step
+    assert not fed[0].any()  # the first step has no previous state, so zeros are fed
     for given, before in zip(fed[1:], attentional, strict=False):
         torch.testing.assert_close(given, before)
     torch.testing.assert_close(torch.stack([out for _, out in calls[2::3]], dim=1), features)
@@ -142,11 +145,11 @@ def test_enc_dec_a_has_the_releases_sizes():
     assert model.encoder.reverse
 
 
-# Vectors that words start from
+# The following tests initialise words with vectors from files.
 
 
 def write_vectors(path, words, dim, start):
-    """Return a file in which the n-th word's vector is start + n, dim times."""
+    """Write a file in which the vector of the n-th word is start + n in every dimension, and return its path."""
     path.write_text(
         "".join(f"{word} {' '.join([str(start + number)] * dim)}\n" for number, word in enumerate(words)),
         encoding="utf-8",
@@ -155,7 +158,10 @@ def write_vectors(path, words, dim, start):
 
 
 def test_embeddings_start_from_global_and_local_vectors_side_by_side(tmp_path):
-    """w0 ... w18 have the ids 4 ... 22. The global file has w0 and w1, the local ones w1 and w2."""
+    """The ids of w0 to w18 are 4 to 22.
+
+    The global file has vectors for w0 and w1, and the local files have vectors for w1 and w2.
+    """
     model = build_model(
         "nts_w2v",
         **TINY | {"local_dim": 2},
@@ -168,7 +174,8 @@ def test_embeddings_start_from_global_and_local_vectors_side_by_side(tmp_path):
         assert words[4, :4].tolist() == [10.0] * 4
         assert words[5].tolist() == [11.0] * 4 + [local] * 2
         assert words[6, 4:].tolist() == [local + 1] * 2
-        assert words[4, 4:].abs().max() <= 0.7  # w0 has no local vector: it starts as other weights
+        # w0 has no local vector, so these values start at random like other weights
+        assert words[4, 4:].abs().max() <= 0.7
         assert not words[PAD].any()
 
 
@@ -196,13 +203,14 @@ def test_frozen_words_keep_their_vectors_and_others_learn(tmp_path):
     before = model.decoder.embed_tokens.weight.clone(), model.encoder.embed_tokens.weight.clone()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(2):
-        optimizer.zero_grad(set_to_none=False)  # the momentum continues
+        optimizer.zero_grad(set_to_none=False)  # a zero gradient, with which the momentum continues
         model(**batch).loss.backward()
         optimizer.step()
     for words, start in zip((model.decoder.embed_tokens, model.encoder.embed_tokens), before, strict=True):
         assert torch.equal(words.weight[4:6], start[4:6])
         assert not torch.equal(words.weight[6], start[6])
-    again = build_model("enc_dec_a", **TINY, freeze_vectors=True)  # which words are kept is part of a checkpoint
+    # The checkpoint stores which words are frozen.
+    again = build_model("enc_dec_a", **TINY, freeze_vectors=True)
     again.load_state_dict(model.state_dict())
     assert again.encoder.embed_tokens.kept.nonzero().flatten().tolist() == [4, 5]
 

@@ -1,4 +1,4 @@
-"""Test the contract of ``pc_san`` for every arch and option, and its specific behaviour.
+"""Test ``pc_san`` with the checks that all models share for every arch and option, and test its equations.
 
 BERT's states are made up: each topic word has the same (L, H) numbers at every position.
 """
@@ -16,7 +16,7 @@ from tests.reference.transformer import lively
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
 
-LAYERS, WIDTH = 3, 6  # of BERT
+LAYERS, WIDTH = 3, 6  # the layers and the width of BERT
 TINY = {"embed_dim": 6, "ffn_dim": 10, "attention_heads": 3, "decoder_layers": 2}
 DEFAULTS = {
     "bert_layers": "dynamic",
@@ -25,7 +25,7 @@ DEFAULTS = {
     "context": "target",
     "context_inclusive": False,
 }
-# Every option of section 6.5 and the readings of eq. 2, 3, 8 and 9, as differences from the full model.
+# The variants are all options of section 6.5 and all readings of eq. 2, 3, 8 and 9, as changes to the full model.
 VARIANTS: dict[str, dict[str, Any]] = {
     "full model": {},
     "free mixture": {"bert_mix": "free"},
@@ -49,19 +49,19 @@ def bert(**changed: Any) -> Namespace:
 
 
 def essay_task(**changed: Any) -> Namespace:
-    """Replaces ``topic_essay --bert``."""
+    """Return a simple task with the BERT settings that ``topic_essay --bert`` has."""
     return Namespace(**vars(make_task()), bert=bert(**changed))
 
 
 def features(src_tokens: torch.Tensor) -> torch.Tensor:
-    """Made-up states (B, S, L, H) of the topics; 0 at padding and end symbols."""
+    """Return made-up states (B, S, L, H) of the topics, which are 0 at padding and end symbols."""
     table = torch.randn(23, LAYERS, WIDTH, generator=torch.Generator().manual_seed(2))
     table[[PAD, EOS]] = 0.0
     return table[src_tokens]
 
 
 def build_with_features(arch: str, task: Namespace | None = None, seed: int = 11, **options: Any) -> torch.nn.Module:
-    """``build_model`` with an encoder that uses made-up states if its caller has none."""
+    """Build a model whose encoder uses made-up states if its caller passes none."""
 
     def complete(_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = dict(zip(("src_tokens", "src_lengths", "bert_features"), args, strict=False)) | kwargs
@@ -173,7 +173,7 @@ def test_mixtures_have_one_row_for_each_decoder_layer_or_one_for_all():
 
 
 def test_each_decoder_layer_reads_its_own_mixture():
-    """A change to mixture j changes the input of the cross-attention of layer j and of no layer below."""
+    """A change to mixture j changes only the input of the cross-attention of layer j."""
     model, batch = lively(build(decoder_layers=3)), make_batch()
     heard: list[torch.Tensor] = []
     for layer in model.decoder.network.layers:
@@ -203,7 +203,7 @@ def test_bert_is_in_no_checkpoint_but_for_its_digest():
 
 
 def test_dropout_falls_on_what_the_decoder_reads():
-    """Dropout removes a quarter of the units of topic vectors and states alike, and scales the rest by 4 / 3."""
+    """Dropout removes a quarter of the units in topic vectors and in states, and scales the rest by 4 / 3."""
     model, tokens = build(embed_dim=300, topic_fuse="kv1536", dropout=0.25), make_batch()["src_tokens"]
     kept = model.encoder(tokens)["encoder_out"]
     torch.manual_seed(1)
@@ -237,7 +237,7 @@ def test_the_end_symbol_is_no_topic():
 
 
 def test_topics_are_a_set():
-    """Only real BERT states depend on the order of topics. These made-up states do not."""
+    """The made-up states do not depend on the order of the topics. Real BERT states do."""
     model = lively(build())
     there = collate([torch.tensor([5, 6, 9, EOS])], [torch.tensor([7, 8, EOS])])
     back = there | {"src_tokens": there["src_tokens"][:, [2, 0, 1, 3]]}
@@ -264,7 +264,10 @@ def test_topics_and_essays_may_have_dictionaries_of_their_own():
 
 
 def test_the_defaults_are_those_of_the_paper():
-    """The defaults are in spec 6.2 and 6.3. The count is by hand: d = 768, F = 3072, L = 12, V = 23, one embedding."""
+    """The expected values are in spec 6.2 and 6.3.
+
+    The parameters are counted by hand for d = 768, F = 3072, L = 12, V = 23 and one embedding.
+    """
     model = build_model("pc_san", essay_task(num_layers=12, dim=768))
     d, inner, words = 768, 3072, 23
     attention, norm, feed_forward = 4 * (d * d + d), 2 * d, d * inner + inner + inner * d + d
@@ -284,7 +287,7 @@ def test_a_flag_wins_over_its_preset():
 
 
 def test_maps_start_from_glorots_bound_and_words_with_length_one():
-    """Words start from N(0, 1 / D), so that they have length 1, maps within Glorot's bound, padding and biases at 0."""
+    """Words start at N(0, 1 / D) with length 1, maps within Glorot's bound, and padding and biases at 0."""
     model = build_model("pc_san_small", essay_task())
     for words in (model.encoder.words, model.decoder.network.embedding.words):
         assert 0.8 < words.weight[2:].norm(dim=1).mean() < 1.2
@@ -340,7 +343,7 @@ def test_topic_vectors_start_the_topic_embedding_and_are_trained(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("2 6\nw1 1 2 3 4 5 6\nw3 -1 0 0 0 0 0.5\n", encoding="utf-8")
     plain, started = (build(topic_vectors=vectors).encoder.words.weight for vectors in (None, str(path)))
-    rows = [5, 7]  # four special symbols come before w0
+    rows = [5, 7]  # w1 and w3, because the four special symbols precede w0
     torch.testing.assert_close(started[rows], torch.tensor([[1.0, 2, 3, 4, 5, 6], [-1.0, 0, 0, 0, 0, 0.5]]))
     others = [row for row in range(23) if row not in rows]
     assert torch.equal(started[others], plain[others])

@@ -1,4 +1,4 @@
-"""Test the contract of ``pointer_generator`` for every arch and option, and its specific behaviour."""
+"""Test ``pointer_generator`` with the checks that all models share, and test its equations, coverage and sizes."""
 
 import math
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from wean_fairseq.modules import coverage_loss
 from wean_fairseq.optim.adagrad_accumulator import AccumulatorAdagrad, AccumulatorAdagradConfig
 
 TINY = {"embed_dim": 6, "hidden_size": 5, "attention_dim": 7, "weight_init": "pytorch"}
-LIKELIHOOD = {"coverage_weight": 0.0}  # the contract's loss is the likelihood alone
+LIKELIHOOD = {"coverage_weight": 0.0}  # the shared checks expect the likelihood alone
 QUERIES = {"output_layer": "query_embedding"}
 
 
@@ -30,7 +30,7 @@ class TestPointerGeneratorContract(CopyContract):
 
 
 def batch_with_an_empty_source(**layout: int) -> dict[str, torch.Tensor]:
-    """Return the contract's batch and a source without a word, padded as fairseq pads them."""
+    """Return the batch of the shared checks and a source without words, padded as fairseq pads them."""
     rows = copy_batch()
     sources, targets = ([row[row != PAD] for row in rows[name]] for name in ("src_tokens", "target"))
     return collate([*sources, torch.tensor([EOS])], [*targets, torch.tensor([7, UNK, EOS])], **layout)
@@ -65,11 +65,9 @@ def test_all_of_it_is_that_of_the_equations(options, left_pad_source):
 
 
 def test_a_hardly_attended_word_still_learns():
-    """The expected gradient is the closed form.
+    """The expected gradient is d -log((1 - g) a_j) / d score_j = -(1 - a_j), which is -1 for attention exp(-90).
 
-    With attention exp(-90) on the target, d -log((1 - g) a_j) / d score_j = -(1 - a_j).
-
-    With probabilities, float32 would round a_j and the gradient to 0.
+    If the loss were computed from probabilities, float32 would round a_j and the gradient to 0.
     """
     model = build()
     batch = collate([torch.tensor([5, BASE, EOS])], [torch.tensor([BASE, EOS])])
@@ -100,7 +98,7 @@ def test_the_coverage_loss_is_that_of_a_loop():
 
 
 def test_the_coverage_loss_pulls_the_attention_away_from_what_is_covered():
-    """In the loss min(a, c), only c gets a gradient if a > c, and only a gets one if a < c."""
+    """The loss min(a, c) gives a gradient only to the coverage c if a > c, and only to the attention a if a < c."""
     weights = torch.tensor([[[0.9, 0.1]]], requires_grad=True)
     coverage = torch.tensor([[[0.4, 0.6]]], requires_grad=True)
     coverage_loss(weights, coverage).sum().backward()
@@ -133,9 +131,9 @@ def count(module: torch.nn.Module) -> int:
 
 
 def test_the_parameters_of_the_paper():
-    """Section 5 of the paper states 21,499,600 parameters for the baseline, 1,153 for the gate and 512 for coverage.
+    """Section 5 of the paper states 21,499,600 parameters, plus 1,153 for the gate and 512 for coverage.
 
-    PyTorch's LSTMs have two biases and the paper's have one, so each of the three LSTMs has 4 x 256 more.
+    Each of the three LSTMs has 4 x 256 more parameters here, because PyTorch uses two biases and the paper one.
     """
     task = make_task(make_dictionary(50_000 - 4))
     model = build_model("pointer_generator_see2017", task)
@@ -147,7 +145,7 @@ def test_the_parameters_of_the_paper():
 def test_the_weights_start_as_in_the_release():
     """The expected values come from the release of the paper.
 
-    LSTM weights are within +-0.02, embedding, bridge and output start below 2e-4, and all others are Glorot's.
+    LSTM weights start within +-0.02, embedding, bridge and output within +-2e-4, and all others at Glorot's bound.
     """
     model = build(weight_init="see2017", embed_dim=31, hidden_size=29, attention_dim=37, coverage=True)
     encoder, decoder = model.encoder, model.decoder
@@ -180,7 +178,7 @@ def test_the_weights_start_as_in_the_release():
 
 
 def test_a_model_trained_without_coverage_goes_on_with_it(caplog):
-    """All old weights are loaded, the new weights equal the fresh model's, and no other weight may be missing."""
+    """All old weights are loaded, the coverage weight keeps its initial value, and no other weight may be missing."""
     old, new = build(), build(coverage=True, seed=5)
     fresh = new.decoder.attention.coverage_weight.detach().clone()
     new.load_state_dict(dict(old.state_dict()))

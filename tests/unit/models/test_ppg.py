@@ -1,4 +1,4 @@
-"""Test the contract of ``ppg`` for every arch, its chunks against naive loops, and the inputs of each chunk."""
+"""Test ``ppg`` with the checks that all models share for every arch, and test its chunks against loops."""
 
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ from tests.reference import ppg as reference
 from tests.topic_contract import CHUNK, ESSAYS, TOPICS, TopicContract, essay_batch, scored
 from wean_fairseq.errors import UserError
 
-SYMBOL = f"w{CHUNK - 4}"  # used as <chunk>, which the tests' dictionary does not have
+SYMBOL = f"w{CHUNK - 4}"  # the tests' dictionary has no <chunk>, so this word replaces it
 TINY = {"embed_dim": 6, "hidden_size": 5, "init_range": 0.9, "chunk_symbol": SYMBOL}
 # As in the output of clause_chunks.py, the number of chunks equals the number of topics.
 PLANNED = [13, 10, CHUNK, 9, 12, 13, CHUNK, 14, 10, EOS]
@@ -20,14 +20,14 @@ class TestPpgContract(TopicContract):
     cases: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {
         "ppg": ("ppg", TINY),
         "ppg_small": ("ppg_small", TINY),
-        # Batches with the symbol at another position.
+        # These variants use another word as chunk symbol.
         "another symbol": ("ppg", TINY | {"chunk_symbol": "w6"}),
     }
 
 
 @pytest.mark.parametrize("chunk", [CHUNK, 13, 5])
 def test_probabilities_and_attention_are_those_of_the_equations(chunk):
-    """The oracle is the naive loops of ``tests/reference/ppg.py``, with fewer, more and as many chunks as topics."""
+    """The oracle is the naive loops of ``tests/reference/ppg.py``, for fewer, more and equally many chunks."""
     model = build_model("ppg", **TINY | {"chunk_symbol": f"w{chunk - 4}"})
     batch = essay_batch(extra_source=2, extra_target=3)
     with torch.no_grad():
@@ -59,7 +59,7 @@ def test_a_chunk_is_written_from_its_own_topic_alone(topic, steps):
 @pytest.mark.parametrize(
     ("place", "steps"),
     [
-        (0, [1, 2, 3, 4, 5, 6, 7, 8, 9]),  # the words after it in its chunk, and all later chunks
+        (0, [1, 2, 3, 4, 5, 6, 7, 8, 9]),  # all later words of its chunk, and all later chunks
         (4, [5, 6, 7, 8, 9]),
         (5, [6, 7, 8, 9]),
         (8, [9]),
@@ -73,7 +73,7 @@ def test_a_word_is_seen_by_what_comes_after_it(place, steps):
 
 
 def test_the_last_chunk_ends_as_the_others_do():
-    """If no input distinguishes the chunks, </s> is as probable in the last one as the symbol in the others."""
+    """If all chunks have the same input, </s> in the last chunk is as probable as the symbol in the others."""
     model = build_model("ppg", **TINY)
     for weight in (model.encoder.gru, model.decoder.text_gru, model.decoder.start_proj):
         for parameter in weight.parameters():

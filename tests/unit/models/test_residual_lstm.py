@@ -1,4 +1,4 @@
-"""Test the contract of ``residual_lstm`` for every arch and option, and its specific behaviour."""
+"""Test ``residual_lstm`` with the checks that all models share, and test its equations, dropout and residuals."""
 
 from typing import Any, ClassVar
 
@@ -35,10 +35,10 @@ class TestResidualLstmContract(ModelContract):
     [
         ("residual_lstm", {}),
         ("stacked_lstm", {}),
-        ("residual_lstm", {"num_layers": 5}),  # the fifth layer has no residual
+        ("residual_lstm", {"num_layers": 5}),  # the fifth layer has no residual connection
         ("residual_lstm", {"num_layers": 3, "residual_every": 1}),
-        ("residual_lstm", {"embed_dim": 4}),  # the first 4 units get the embedding
-        ("residual_lstm", {"embed_dim": 9}),  # the last 3 of the embedding are cut
+        ("residual_lstm", {"embed_dim": 4}),  # the embedding is added to the first 4 units
+        ("residual_lstm", {"embed_dim": 9}),  # the last 3 units of the embedding are cut
         ("residual_lstm", {"output_layer": "query_embedding"}),
         ("residual_lstm", {"residual_recurrent": True}),
         ("residual_lstm", {"residual_recurrent": True, "num_layers": 5, "embed_dim": 4}),
@@ -115,7 +115,7 @@ def test_embeddings_are_two_or_with_the_switch_one():
 
 
 def test_the_source_is_read_through_the_last_state_alone():
-    """Without attention the encoder output does not grow with the source."""
+    """Without attention the size of the encoder output does not depend on the length of the source."""
     model = build_model("residual_lstm", **TINY)
     encoder_out = model.encoder(make_batch()["src_tokens"])
     assert {name: state.shape for name, state in encoder_out.items()} == {

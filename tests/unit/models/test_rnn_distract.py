@@ -1,4 +1,4 @@
-"""Test the contract of ``rnn_distract``, its equations, and distraction in beam search."""
+"""Test ``rnn_distract`` with the checks that all models share, and test its equations and its beam search."""
 
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ class TestRnnDistractContract(ModelContract):
 
 
 def distracting(**options):
-    """Build a model with distraction weights that differ from their initial value, which has no effect."""
+    """Build a model with random distraction weights, because the initial weights have no effect."""
     model = build_model("rnn_distract", **TINY | options)
     torch.nn.init.normal_(model.decoder.content_distraction.before)
     return model
@@ -41,7 +41,7 @@ def test_the_scores_are_those_of_the_equations(options):
 
 
 def test_a_search_ranks_hypotheses_by_the_distance_of_their_last_step():
-    """The score of every hypothesis is its log-probability and the naive preference of the step before the end."""
+    """The expected score of a hypothesis is its log-probability plus the reference's preference for its last step."""
     model, batch = distracting(**PREFERRING).requires_grad_(False), make_batch()
     sample = {"net_input": {name: batch[name] for name in ("src_tokens", "src_lengths")}}
     generator = FastSequenceGenerator([model], make_dictionary(), beam_size=4, max_len_b=8, normalize_scores=False)

@@ -1,4 +1,4 @@
-"""Test the contract of ``sc_lstm`` for every arch, and its keywords against a vector as long as the dictionary."""
+"""Test ``sc_lstm`` with the checks that all models share, and compare its keywords with a vector over all words."""
 
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from tests.topic_contract import essay_batch as batch_of
 from wean_fairseq.errors import UserError
 
 TINY = {"embed_dim": 6, "hidden_size": 8, "init_range": 0.5}
-TOPICS = [[7, 9, 12], [5], [6, 20, 6, 8, 8]]  # some of the last ones twice
+TOPICS = [[7, 9, 12], [5], [6, 20, 6, 8, 8]]  # the last source has some topics twice
 
 
 class TestScLstmContract(TopicContract):
@@ -24,9 +24,9 @@ class TestScLstmContract(TopicContract):
     }
 
     def test_every_parameter_gets_a_gradient(self, model, case):
-        """Every parameter gets a gradient, as in the contract.
+        """Test that every parameter gets a gradient, as for all models.
 
-        Among the keyword rows, only the rows of topics in the batch get a gradient.
+        Among the rows of the keyword matrix, only those of topics in the batch get a gradient.
         """
         super().test_every_parameter_gets_a_gradient(model, case)
         assert model.decoder.gate.write.weight.grad.any(dim=1).sum() < len(model.decoder.gate.write.weight)
@@ -61,7 +61,7 @@ def test_keywords_are_only_ever_read_out():
 
 
 def test_the_keywords_decide_what_is_written():
-    """The same words after other topics have other probabilities, through tanh(W_d d) alone."""
+    """Other topics change the probabilities, but only through tanh(W_d d)."""
     model = build_model("sc_lstm", **TINY)
     batch = essay_batch()
     other = batch | {"src_tokens": batch["src_tokens"].where(batch["src_tokens"] != 9, 10)}
@@ -73,7 +73,7 @@ def test_the_keywords_decide_what_is_written():
 
 
 def test_the_control_loss_is_that_of_a_loop_whatever_the_padding():
-    """The expected values come from the loops of the reference."""
+    """The expected loss comes from the loops of ``tests/reference/sc_lstm.py``."""
     model = build_model("sc_lstm", **TINY, control_loss_weight=0.5)
     expected = torch.zeros(())
     for topics, essay in zip(TOPICS, ESSAYS, strict=True):
@@ -96,7 +96,7 @@ def test_the_control_loss_is_off_by_default():
 
 
 def test_the_sizes_of_mta_lstm():
-    """MTA-LSTM has embeddings 300 and 2 x 800 units, and each word has reading and writing rows, counted by hand."""
+    """MTA-LSTM has embeddings of 300 and 2 x 800 units, and each word has one row for reading and one for writing."""
     words = 96 + 4
     model = build_model("sc_lstm", make_task(make_dictionary(96)))
     lstm = 4 * 800 * (300 + 800 + 2) + 4 * 800 * (800 + 800 + 2)

@@ -1,4 +1,4 @@
-"""Test the contract of ``srb``, its equations, and the relevance in its loss."""
+"""Test ``srb`` with the checks that all models share, and test its equations and the relevance in its loss."""
 
 from typing import Any, ClassVar
 
@@ -40,7 +40,7 @@ def test_the_scores_are_those_of_the_paper(options):
 
 
 def test_the_loss_rewards_the_relevance_of_each_summary():
-    """The expected result is the loss of the likelihood minus lambda times the sum of the naive cosines."""
+    """The expected loss is the likelihood loss minus lambda times the sum of cosines in ``tests/reference/srb.py``."""
     model = build_model("srb", **SIZES, relevance_weight=0.5)
     sums = model(**make_batch())
     cosines = sum(reference.logits_and_relevance(model, *pair)[1] for pair in pairs())
@@ -50,7 +50,7 @@ def test_the_loss_rewards_the_relevance_of_each_summary():
 
 
 def test_a_gate_that_is_shut_lets_no_word_in():
-    """With a gate bias of minus infinity, every word is read as zeros, so all sources of the same length are equal."""
+    """If the gate bias is minus infinity, words are read as zeros, so sources of the same length have equal states."""
     model = build_model("srb", **SIZES)
     torch.nn.init.constant_(model.encoder.lstm.gate.bias, -1e9)
     sources = torch.tensor([[4, 9, 2], [7, 5, 2]])
@@ -59,10 +59,10 @@ def test_a_gate_that_is_shut_lets_no_word_in():
 
 
 def test_the_gate_of_the_release_lets_the_first_word_in():
-    """With a gate bias of minus infinity the first words count, wherever the padding is, and later ones do not."""
+    """If the gate bias is minus infinity, only the first word has an effect, whatever the padding is."""
     model = build_model("srb", **SIZES, gate_input="release")
     torch.nn.init.constant_(model.encoder.lstm.gate.bias, -1e9)
-    sources = torch.tensor([[1, 4, 9, 2], [4, 7, 2, 1], [5, 9, 2, 1]])  # 1: padding
+    sources = torch.tensor([[1, 4, 9, 2], [4, 7, 2, 1], [5, 9, 2, 1]])  # 1 is padding
     first, same, other = model.encoder(sources)["encoder_out"].unbind()
     torch.testing.assert_close(first[1:], same[:3])
     assert not torch.allclose(same, other)
@@ -70,13 +70,13 @@ def test_the_gate_of_the_release_lets_the_first_word_in():
 
 def test_padding_is_read_as_zeros_on_either_side():
     model = build_model("srb", **SIZES)
-    sources = torch.tensor([[1, 4, 2], [7, 2, 1]])  # 1: padding
+    sources = torch.tensor([[1, 4, 2], [7, 2, 1]])  # 1 is padding
     out = model.encoder(sources)["encoder_out"]
     assert torch.equal(out.eq(0).all(dim=-1), sources.eq(1))
 
 
 def test_the_defaults_are_those_of_the_release():
-    """The count is by hand for embeddings of 400, 500 units and 23 words."""
+    """The parameters are counted by hand for embeddings of 400, 500 units and 23 words."""
     model = build_model("srb")
     width, embed, words = 500, 400, 23
     lstm = 4 * (embed * width + width * width + 2 * width)

@@ -1,7 +1,7 @@
-"""Test training mode of every family: tensors with dropout, deterministic evaluation, and initial weights.
+"""Test every family in training mode: which tensors have dropout, deterministic evaluation, and initial weights.
 
-The tables of ``tests/training`` have the expected values. The tests observe PyTorch's own functions and do not
-depend on the implementation of a family.
+The expected values are in the tables of ``tests/training``. The tests observe PyTorch's own functions and do not depend
+on the implementation of a family.
 """
 
 import math
@@ -27,11 +27,12 @@ from tests.training import BETWEEN_LAYERS, CROSS_ATTENTION, DECODER, ENCODER, SE
 from wean_fairseq.modules import dropout
 
 RATES = {"dropout": 0.25, "attention_dropout": 0.125}
-TOPICS = [4, 7, 9, 14, 5]  # words of each source
-WORDS = 3  # of each target; with the end symbol fewer than of a source, which tells the two attentions apart
+TOPICS = [4, 7, 9, 14, 5]  # the words of each source
+# The targets have fewer words than the sources, even with the end symbol, to distinguish the two kinds of attention.
+WORDS = 3
 SEEDS = 16  # number of models whose weights are tested together
 
-# Functions that return the same numbers in another shape.
+# These functions return the same numbers in another shape, so the name of the original function is kept.
 RESHAPING = """
     squeeze unsqueeze view reshape flatten unflatten transpose permute unbind stack split chunk __getitem__ index_select
     to float contiguous expand view_as type_as select movedim
@@ -44,11 +45,11 @@ SETTINGS = {arch: settings for file in training.declared().values() for arch, se
 
 
 class Watch(TorchFunctionMode):
-    """Counts the dropped numbers, by ``Dropped`` without its count, and all other random draws.
+    """Counts the numbers in tensors with dropout, and records all other functions that draw random numbers.
 
     Args:
-        model: the model, whose encoder is distinguished from its decoder.
-        steps: words of each source and of each target.
+        model: the model to observe, with an encoder and a decoder.
+        steps: number of words of each source and of each target.
     """
 
     def __init__(self, model: nn.Module, steps: dict[str, int]) -> None:
@@ -58,7 +59,7 @@ class Watch(TorchFunctionMode):
         self.dropped: Counter[tuple[str, str, int, float]] = Counter()
         self.drawn: set[str] = set()
         self.made_by: dict[int, str] = {}
-        self.kept: list[Any] = []  # so that no tensor gets the id of another
+        self.kept: list[Any] = []  # keeps tensors alive, so that no other tensor gets the same id
         model.encoder.register_forward_pre_hook(lambda *_: setattr(self, "side", ENCODER))
         model.encoder.register_forward_hook(lambda *_: setattr(self, "side", DECODER))
 
@@ -82,7 +83,7 @@ class Watch(TorchFunctionMode):
         given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
         tensor, rate = given["input"], given.get("p", 0.5)
         if not rate or not given.get("training", True) or not tensor.any():
-            return  # zeros stay 0, such as the state fed before the first step
+            return  # dropout has no effect on zeros, such as the first fed state
         made_by = self.made_by[id(tensor)]
         if made_by in ("exp", "softmax"):
             self._attention(*tensor.shape[1:], rate)
@@ -110,7 +111,7 @@ class Watch(TorchFunctionMode):
                 self.made_by[id(tensor)] = self.made_by[id(first)] if reshaped else name
 
     def found(self, rates: dict[str, float]) -> set[Dropped]:
-        """Return the dropped tensors in the format of the tables."""
+        """Return the tensors with dropout in the format of the tables in ``tests/training``."""
         options = {rate: option for option, rate in rates.items()}
         return {
             Dropped(side, of, width, math.ceil(numbers / (3 * self.steps[side] * width)), options[rate])
@@ -135,7 +136,7 @@ def make_batch() -> dict[str, Tensor]:
 
 
 def watched(case: Case, *, train: bool) -> Watch:
-    """Return a model of ``case``, run once over a batch with its loss, and in evaluation over its scores too."""
+    """Run a model once on a batch with its loss, in evaluation also without a loss, and return its observer."""
     model = case.build(case.arch, **{**case.options, **RATES}).train(train)
     batch = make_batch()
     more = case.inputs(model, batch)
@@ -155,7 +156,7 @@ def test_every_family_is_declared_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("arch", SETTINGS)
 def test_the_options_of_an_arch_are_those_of_its_paper(arch: str) -> None:
-    """Numbers and switches that the tables of ``tests/training`` do not have are 0 or off."""
+    """All numbers and switches that are not in the tables of ``tests/training`` must be 0 or off."""
     args = Namespace()
     ARCH_CONFIG_REGISTRY[arch](args)
     config = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
@@ -167,7 +168,10 @@ def test_the_options_of_an_arch_are_those_of_its_paper(arch: str) -> None:
 
 @pytest.mark.parametrize("family", families())
 def test_options_that_may_be_0_say_so(family: str) -> None:
-    """Weights may be 0, and sizes only where the help text says what 0 means or 0 is the default. Others start at 1."""
+    """Options for weights may be 0. Sizes may be 0 only if the help text says what 0 means or if 0 is the default.
+
+    All other sizes are at least 1.
+    """
     for option in fields(MODEL_DATACLASS_REGISTRY[family]):
         if option.type is int and option.name.endswith(("_dim", "_size", "_layers", "_heads")):
             assert "least" in option.metadata, option.name  # otherwise 0 gives a traceback or an empty model
@@ -192,7 +196,7 @@ def test_evaluation_draws_nothing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_weights_start_from_the_declared_distribution(case: Case) -> None:
-    """The numbers of many models, each put through its distribution function, are uniform in [0, 1]."""
+    """If each initial weight is put through its distribution function, the results are uniform in [0, 1]."""
     uniform: dict[str, list[np.ndarray]] = defaultdict(list)
     for seed in range(SEEDS):
         model = case.build(case.arch, seed=seed, **case.options)
@@ -229,7 +233,7 @@ def _through_distribution(start: Any, name: str, values: Tensor) -> list[np.ndar
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_families_with_further_losses_declare_them(case: Case) -> None:
-    """fairseq's criterions would omit them. ``copied`` is a number about the loss of the words."""
+    """The criterions of fairseq would omit such losses. ``copied`` is only a statistic of the words and not a loss."""
     model, batch = case.build(case.arch, **case.options), make_batch()
     logged = model(**batch, **case.inputs(model, batch)).logged.keys() - {"copied"}
     assert model.capabilities.adds_losses or not logged

@@ -1,4 +1,4 @@
-"""Test the contract of ``wean_lstm`` for every arch and option, and its specific behaviour."""
+"""Test ``wean_lstm`` with the checks that all models share, and test its equations, presets and checkpoints."""
 
 from typing import Any, ClassVar
 
@@ -35,7 +35,7 @@ class TestWeanLstmContract(ModelContract):
     [
         ("wean_lstm", {}),
         ("seq2seq_lstm", {}),
-        ("wean_lstm_lcsts", {}),  # 2 layers to 1, bottom; tanh in the attention
+        ("wean_lstm_lcsts", {}),  # the bottom layer of 2 starts the decoder's single layer
         ("wean_lstm", {"encoder_layers": 3, "decoder_layers": 2, "bridge": "top"}),
         ("wean_lstm", {"encoder_layers": 1, "decoder_layers": 2, "bridge": "linear"}),
         ("wean_lstm", {"encoder_bidirectional": True, "query_score": "concat"}),
@@ -95,7 +95,8 @@ def test_the_loss_under_autocast_is_close_to_the_one_without():
 
 
 def test_the_defaults_are_the_papers_setting_for_pwkp():
-    model = build_model("wean_lstm_pwkp", make_task(make_dictionary()))  # spec: 256 / 256, 2 / 2 layers, dropout 0.4
+    # The spec states 256 units, 2 encoder and 2 decoder layers, and dropout 0.4.
+    model = build_model("wean_lstm_pwkp", make_task(make_dictionary()))
     assert model.encoder.embed_tokens.weight.shape == (23, 256)
     assert (model.encoder.lstm.num_layers, model.decoder.lstm.num_layers) == (2, 2)
     assert not model.encoder.lstm.bidirectional
@@ -105,7 +106,7 @@ def test_the_defaults_are_the_papers_setting_for_pwkp():
 
 
 def test_the_lcsts_preset_is_the_papers_setting():
-    model = build_model("wean_lstm_lcsts")  # spec: 512, 2 / 1 layers, no dropout, tanh in the attention
+    model = build_model("wean_lstm_lcsts")  # spec: 512 units, 2 / 1 layers, no dropout, tanh in the attention
     assert model.encoder.embed_tokens.embedding_dim == model.encoder.lstm.hidden_size == 512
     assert (model.encoder.lstm.num_layers, model.decoder.lstm.num_layers) == (2, 1)
     assert model.decoder.dropout.p == 0.0
@@ -121,15 +122,15 @@ def test_one_embedding_serves_encoder_decoder_and_output():
     model = build_model("wean_lstm", **TINY)
     assert model.encoder.embed_tokens is model.decoder.embed_tokens
     assert sum(p.shape == (23, 6) for p in model.parameters()) == 1
-    with torch.no_grad():  # output side: the word with the largest embedding along the query wins
+    with torch.no_grad():  # a large embedding along the query must get the best score
         model.encoder.embed_tokens.weight[7] = 50.0 * model.decoder.output.score.query_proj(torch.ones(10))
         assert model.decoder.output.scores(torch.ones(1, 1, 10), model.decoder.word_embeddings).argmax().item() == 7
 
 
 def test_detaching_removes_exactly_the_third_source():
-    """Words that are only targets get a gradient only through the output layer, so detaching leaves them none."""
+    """Words that occur only in targets get no gradient if the output layer is detached."""
     batch = make_batch(dictionary_size=22)
-    batch["target"][0, 0] = 22  # a word that no input holds
+    batch["target"][0, 0] = 22  # a word that is in no input
     assert not (batch["src_tokens"] == 22).any()
     assert not (batch["prev_output_tokens"] == 22).any()
     moved = {}
@@ -216,7 +217,10 @@ def test_left_padded_targets_are_refused():
 
 @pytest.mark.parametrize("arch", ["wean_lstm", "copynet"])
 def test_a_checkpoint_of_an_earlier_version_loads(arch):
-    """Its output layer was called ``query_embedding``. The parameters come in the order that the optimiser knows."""
+    """In earlier versions, the output layer was called ``query_embedding``.
+
+    The order of the parameters must stay the same, because the optimiser's state depends on it.
+    """
     model, other = (build_model(arch, embed_dim=6, hidden_size=10, seed=seed) for seed in (1, 2))
     old = {
         name.replace("decoder.output.", "decoder.query_embedding."): value for name, value in model.state_dict().items()

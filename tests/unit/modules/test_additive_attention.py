@@ -40,7 +40,7 @@ def test_scores_and_gradients_equal_a_loop_over_positions(coverage, query_bias):
 
 
 def test_projected_keys_serve_many_steps():
-    """The scores do not overwrite values that a later step reads."""
+    """Computing scores must not overwrite the projected keys, which later steps read."""
     layer = AdditiveAttention(Q, K, A)
     keys = layer.project_keys(torch.randn(B, S, K))
     first, second = torch.randn(B, Q), torch.randn(B, Q)

@@ -1,4 +1,4 @@
-"""Test additive scores: blocks, both ranges and autograd, against the tanh itself in float64."""
+"""Compare additive scores with tanh in float64, in several blocks, for small and large inputs, and by autograd."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def naive_scores(query, candidates, vector):
 
 
 def naive_loss(inputs, target, eps):
-    """Return loss, nll and gradients of fairseq's label smoothing on materialised scores, in float64."""
+    """Return the loss, nll and gradients of fairseq's label smoothing over all scores at once, in float64."""
     doubles = [tensor.detach().double().requires_grad_() for tensor in inputs]
     log_probs = torch.log_softmax(naive_scores(*doubles), dim=1)
     nll = -log_probs.gather(1, target.unsqueeze(1)).sum()
@@ -37,7 +37,7 @@ def close(actual, expected):
 
 @pytest.fixture(params=[1.0, 30.0], ids=["narrow", "wide"])
 def inputs(request):
-    """Parts whose exponentials' products fit float32, and parts whose do not."""
+    """Return inputs whose products of exponentials fit float32, and inputs whose products do not."""
     drawn = parts(request.param)
     assert (max(part.abs().max() for part in drawn[:2]) > LARGEST_PART) == (request.param > 1.0)
     return drawn
@@ -50,7 +50,7 @@ def target():
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks that divide neither tokens nor candidates."""
+    """Use blocks that divide neither the tokens nor the candidates."""
     monkeypatch.setattr(additive_scores, "BLOCK_ROWS", 4)
     monkeypatch.setitem(additive_scores.BLOCK_UNITS, "cpu", 4 * 3 * H)
 
@@ -63,7 +63,7 @@ def test_scores_are_those_of_the_tanh(inputs):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_parts_at_the_end_of_the_range_neither_overflow_nor_lose_digits(sign):
-    """In closed form, a = b = 20 gives tanh(40) = 1, and a = 20, b = -20 + 1/8 gives tanh(1/8)."""
+    """The expected scores are tanh(40) = 1 for a = b = 20, and tanh(1/8) for a = 20 and b = -20 + 1/8."""
     query = torch.full((1, 1), sign * LARGEST_PART)
     candidates = torch.tensor([[sign * LARGEST_PART], [sign * (0.125 - LARGEST_PART)]])
     scores = additive_scores.additive_scores(query, candidates, torch.ones(1))
@@ -120,7 +120,7 @@ def test_a_batch_of_hardly_any_tokens(count):
 
 
 def test_gradients_of_some_inputs_alone(target):
-    """Detach the candidates, as in the ablation of the third source."""
+    """Detach the candidates, as the ablation of the third source of gradients does."""
     inputs = parts()
     _, _, expected = naive_loss(inputs, target, 0.0)
     leaves = [tensor.clone().requires_grad_(index != 1) for index, tensor in enumerate(inputs)]
@@ -131,7 +131,10 @@ def test_gradients_of_some_inputs_alone(target):
 
 
 def test_no_block_is_larger_than_asked_for(monkeypatch, target):
-    """A tensor tokens x candidates x H never exists. Blocks of hidden units are within the limit and computed twice."""
+    """A tensor of tokens x candidates x H never exists.
+
+    Blocks of hidden units keep to the limit, and each is computed twice.
+    """
     monkeypatch.setitem(additive_scores.BLOCK_UNITS, "cpu", 16 * 3 * H)
     made, original = [], AdditiveScorer._units
     monkeypatch.setattr(
@@ -140,4 +143,4 @@ def test_no_block_is_larger_than_asked_for(monkeypatch, target):
     leaves = [tensor.requires_grad_() for tensor in parts()]
     additive_cross_entropy(*leaves, target)
     assert max(made) <= 16 * 3 * H
-    assert sum(made) == 2 * N * V * H  # for the scores, and for the gradients
+    assert sum(made) == 2 * N * V * H  # once for the scores and once for the gradients

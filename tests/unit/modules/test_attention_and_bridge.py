@@ -35,7 +35,10 @@ def test_attention_equals_a_loop_over_positions(tanh):
 
 
 def test_the_gradient_of_masked_softmax_is_that_of_a_softmax_with_large_negative_scores():
-    """The oracle is autograd through a softmax whose masked scores are -1e30. If all are masked, no gradient flows."""
+    """The oracle is autograd through a softmax whose masked scores are -1e30.
+
+    If all scores are masked, the gradient is 0.
+    """
     mask = torch.tensor([[False, True, False], [True, True, True]])
     scores = torch.randn(2, 4, 3, dtype=torch.double, requires_grad=True)
     grad = torch.randn(2, 4, 3, dtype=torch.double)

@@ -12,7 +12,7 @@ from wean_fairseq.modules.transformer_decoder import Decoded, LayerState
 from wean_fairseq.modules.words_read import WordsRead
 
 BATCH, STEPS, DIM, TOPICS, MEMORY_DIM = 2, 5, 6, 4, 7
-NOTHING: dict[str, torch.Tensor] = {}  # no words before
+NOTHING: dict[str, torch.Tensor] = {}  # no words before this step
 CONTEXTS = {"target": TargetContext(), "inclusive": TargetContext(inclusive=True), "source": SourceContext()}
 
 
@@ -22,7 +22,7 @@ def query_map(context_dim: int = DIM) -> ContextualQuery:
 
 @pytest.mark.parametrize("inclusive", [False, True])
 def test_the_context_is_the_mean_of_the_past(inclusive):
-    """The expected result is the naive mean, position by position."""
+    """The expected context is the mean, computed position by position."""
     states = torch.randn(BATCH, STEPS, DIM)
     found = TargetContext(inclusive=inclusive)(states, NOTHING)[0]
     for row in range(BATCH):
@@ -37,7 +37,10 @@ def test_the_first_position_has_no_context():
 
 @pytest.mark.parametrize(("inclusive", "first_changed"), [(False, 3), (True, 2)])
 def test_what_comes_later_changes_no_context(inclusive, first_changed):
-    """The results are bit-identical: a state that is a million times larger would reveal any rounding."""
+    """The contexts before the change must be bitwise equal.
+
+    The changed states are a million times larger, so that even a rounding error would be visible.
+    """
     context, states = TargetContext(inclusive=inclusive), torch.randn(1, STEPS, DIM)
     before = context(states, NOTHING)[0]
     states[:, 2:] = 1e6 * torch.randn(1, STEPS - 2, DIM)
@@ -76,7 +79,10 @@ def test_the_source_context_is_the_mean_of_the_topics_at_every_step():
 
 
 def test_queries_and_context_are_mixed_by_one_number_a_position():
-    """The oracle is the naive formula. (Q^ - Q) / (C - Q) is the same in all units and differs between positions."""
+    """The expected query is computed with the equation of the paper.
+
+    (Q^ - Q) / (C - Q) is the same in all units and differs between positions.
+    """
     layer, states, mean = query_map(), torch.randn(BATCH, STEPS, DIM), torch.randn(BATCH, STEPS, DIM)
     with torch.no_grad():
         found = layer(torch.cat([states, mean], dim=-1))
@@ -114,7 +120,7 @@ def make_layer(context: str, memory_index: int = 1) -> ContextualDecoderLayer:
 
 
 def read_all(layer: ContextualDecoderLayer, states: torch.Tensor, memories: torch.Tensor) -> Decoded:
-    """Compute all steps at once. Return the outputs with the weights."""
+    """Compute all steps at once, and return the outputs with the attention weights."""
     bias = padding_bias(torch.zeros(1, TOPICS, dtype=torch.bool))
     read = WordsRead.empty(states).append(torch.ones(1, STEPS, dtype=torch.bool), 1)
     future = causal_bias(STEPS, states)

@@ -1,4 +1,4 @@
-"""Test the joint distribution over generating and copying: against naive loops, at extremes, and its gradients."""
+"""Test the joint distribution of generating and copying: loops as reference, extreme values, and gradients."""
 
 import math
 
@@ -20,12 +20,12 @@ from wean_fairseq.modules.copying import (
 
 NEVER = float("-inf")
 BASE, SLOTS = 6, 2
-SOURCE = torch.tensor([[4, 6, 4, 7, 2], [5, 6, 6, 2, 1]])  # 2 is the end, 1 padding, 6 and 7 are slots
+SOURCE = torch.tensor([[4, 6, 4, 7, 2], [5, 6, 6, 2, 1]])  # 2 is the end symbol, 1 is padding, 6 and 7 are slots
 NO_COPY = SOURCE.eq(1) | SOURCE.eq(2)
 
 
 def scores(seed: int = 0, scale: float = 3.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gate (B, T), scores of words (B, T, V) and of positions (B, T, S)."""
+    """Return the gate (B, T), the scores of words (B, T, V) and the scores of positions (B, T, S)."""
     generator = torch.Generator().manual_seed(seed)
     shapes = [(2, 3), (2, 3, BASE), (2, 3, SOURCE.size(1))]
     return tuple(scale * torch.randn(shape, generator=generator) for shape in shapes)
@@ -55,7 +55,7 @@ def sums_of(kind: str, gate, generate, copy, target: torch.Tensor, smoothing: fl
 
 
 def naive(kind: str) -> torch.Tensor:
-    """Probabilities of all words, (B, T, V + K), word by word and position by position."""
+    """Return the probabilities of all words, (B, T, V + K), computed word by word and position by position."""
     gate, generate, copy = (part.double() for part in scores())
     probabilities = torch.zeros(2, 3, BASE + SLOTS, dtype=torch.float64)
     for row in range(2):
@@ -115,7 +115,8 @@ def test_a_sentence_with_nothing_to_copy_only_generates(kind):
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
 def test_the_loss_has_the_gradient_of_the_dense_formula(kind, label_smoothing):
     """The oracle is autograd through all probabilities in float64, with fairseq's smoothing over V words."""
-    target = torch.tensor([[4, 7, 1], [6, 3, 5]])  # copied or generated, a slot, padding; a slot, two words
+    # The targets are a word that can be copied or generated, a slot and padding, then a slot and two words.
+    target = torch.tensor([[4, 7, 1], [6, 3, 5]])
     leaves = [part.double().requires_grad_() for part in scores()]
     gate, generate, copy = leaves
     mask = torch.where(NO_COPY, NEVER, 0.0).unsqueeze(1)
@@ -144,7 +145,7 @@ def test_the_loss_has_the_gradient_of_the_dense_formula(kind, label_smoothing):
 
 
 def test_the_expected_number_of_copied_words_is_logged():
-    """The expected result is the sum over all targets of p(copied) / p, where p comes from the naive implementation."""
+    """The expected value is the sum of p(copied) / p over all targets, with p from the loops of this module."""
     target = torch.tensor([[4, 7, 1], [6, 3, 5]])
     distribution, everything = both("shared"), naive("shared")
     expected = 0.0
@@ -164,7 +165,7 @@ def test_the_mean_over_heads_is_that_of_the_weights():
 
 
 def test_scattering_equals_the_naive_loop_even_where_float32_would_underflow():
-    """Two words have log-probabilities 200 below the third, so they have probability 0 in float32, but finite logs."""
+    """Two words have log-probabilities 200 below the third, so that float32 rounds their probability to 0."""
     values = torch.tensor([[[0.0, -200.0, -201.0, -200.0]]])
     index = torch.tensor([[3, 0, 0, 1]])
     expected = [-200.0 + math.log1p(math.exp(-1.0)), -200.0, NEVER, 0.0]
@@ -189,7 +190,10 @@ def test_the_first_slot_is_read_as_unknown_and_the_last_word_is_not():
 
 
 def test_the_gate_of_the_transformers_is_the_probability_of_copying():
-    """rho = sigmoid(w [o; c; e] + b) copies. With w = 0 and b = ln 3 it is 3/4, and generating has the logit -ln 3."""
+    """The gate rho = sigmoid(w [o; c; e] + b) is the probability of copying.
+
+    With w = 0 and b = ln 3 it is 3/4, and generating has the logit -ln 3.
+    """
     gate = CopyGate(2)
     with torch.no_grad():
         gate.weight.zero_()
@@ -199,5 +203,5 @@ def test_the_gate_of_the_transformers_is_the_probability_of_copying():
 
 
 def test_words_are_numbered_by_what_they_are():
-    """The sources are 4 6 4 7 2 and 5 6 6 2 1. The words are numbered by hand in the order of their ids."""
+    """The words of each source are numbered by hand in the order of their ids, including the end symbol and padding."""
     assert word_numbers(SOURCE).tolist() == [[1, 2, 1, 3, 0], [2, 3, 3, 1, 0]]

@@ -16,7 +16,7 @@ def test_a_content_is_distracted_by_those_before_element_by_element():
 
 
 def test_the_least_divergence_is_that_of_the_nearest_step():
-    """By hand, KL((1/2, 1/2) || (1/4, 3/4)) = 1/2 log 2 + 1/2 log(2/3). For equal weights it is 0."""
+    """The expected divergences are KL((1/2, 1/2) || (1/4, 3/4)) = 1/2 log 2 + 1/2 log(2/3), and 0 for equal weights."""
     now = torch.tensor([[0.25, 0.75, 0.0], [0.25, 0.75, 0.0]])
     before = torch.tensor([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], [[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]]])
     expected = torch.tensor([0.5 * math.log(2) + 0.5 * math.log(2 / 3), 0.0])
@@ -24,7 +24,7 @@ def test_the_least_divergence_is_that_of_the_nearest_step():
 
 
 def test_a_position_that_is_read_no_more_is_far_but_finite():
-    """The distance must also be finite in float16, in which a small weight is 0."""
+    """The divergence must be finite even in float16, which rounds small weights to 0."""
     now, before = torch.tensor([[0.0, 1.0]]).half(), torch.tensor([[[1.0, 0.0]]]).half()
     assert 50 < least_divergence(now, before).item() < 100
 

@@ -29,12 +29,16 @@ NEVER = float("-inf")
 
 
 def test_noise_draws_a_class_as_often_as_it_is_probable():
-    """This is the Gumbel-max trick. There are three classes, because with two the sign of the noise has no effect."""
+    """By the Gumbel-max trick, a class is drawn with its softmax probability.
+
+    There are three classes, because with two the sign of the noise has no effect.
+    """
     torch.manual_seed(1)
     logits = torch.tensor([0.0, 1.0, 2.5])
     drawn = soft_labels(logits.expand(40_000, 3), 0.1, noisy=True).argmax(dim=-1)
     shares = drawn.bincount(minlength=3) / len(drawn)
-    torch.testing.assert_close(shares, logits.softmax(dim=0), rtol=0, atol=0.01)  # four standard errors
+    # the tolerance is four standard errors
+    torch.testing.assert_close(shares, logits.softmax(dim=0), rtol=0, atol=0.01)
 
 
 def test_a_label_without_noise_is_a_softmax_at_its_temperature():
@@ -52,7 +56,7 @@ def test_the_larger_part_of_a_noisy_label_is_drawn_from_the_softmax():
     for temperature in (0.1, 1.0, 5.0):
         labels = soft_labels(logits, temperature, noisy=True).exp()
         torch.testing.assert_close(labels.sum(-1), torch.ones(20000))
-        assert abs(labels.argmax(-1).float().mean() - 0.75) < 0.01  # three standard deviations
+        assert abs(labels.argmax(-1).float().mean() - 0.75) < 0.01  # the tolerance is three standard deviations
     assert soft_labels(logits, 0.01, noisy=True).exp().max(-1).values.mean() > 0.98
     assert soft_labels(logits, 100.0, noisy=True).exp().max(-1).values.max() < 0.6
 
@@ -84,14 +88,14 @@ def test_a_position_gets_a_gradient():
 
 
 def test_half_precision_keeps_positions_exact():
-    """Angles are computed in float32, because float16 would be off by up to a quarter at position 900.5."""
+    """Angles must be computed in float32, because in float16 position 900.5 has an error of up to a quarter."""
     embedding = FractionalEmbedding(nn.Embedding(5, 4, 1), 0.0).half()
     found = embedding(torch.tensor([[1]]), torch.tensor([[900.5]]))[0, 0]
     torch.testing.assert_close(found.float(), sinusoid(torch.tensor(900.5), 4), rtol=0, atol=1e-3)
 
 
 def test_neighbours_by_hand():
-    """With window 2 and four positions, words see themselves and the next word, and padding sees only itself."""
+    """With a window of 2, each position sees itself and its neighbours, except that words do not see padding."""
     padding = torch.tensor([[True, False, False, False]])
     visible = neighbour_bias(padding, 2)[0, 0] == 0.0
     assert visible.int().tolist() == [[1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
@@ -100,7 +104,7 @@ def test_neighbours_by_hand():
 
 
 def test_padding_that_is_far_from_words_reads_itself():
-    """Otherwise its row would be empty, and NaN would spread to the words."""
+    """Otherwise all weights in the row of a padded position would be masked, and NaN would spread to the words."""
     padding = torch.tensor([[True] * 5 + [False] * 2])
     bias = neighbour_bias(padding, 2)
     assert torch.isfinite(torch.softmax(bias, dim=-1)).all()
@@ -108,7 +112,7 @@ def test_padding_that_is_far_from_words_reads_itself():
 
 
 def test_a_label_as_bias_renormalises_attention():
-    """The expected weights are alpha'_l = P_l alpha_l / sum P alpha, over the words, excluding padding."""
+    """The expected weights are alpha'_l = P_l alpha_l / sum(P alpha), summed over the words without padding."""
     torch.manual_seed(2)
     scores, probability = torch.randn(1, 1, 3, 4), torch.tensor([[0.2, 0.9, 1e-9, 0.5]])
     padding = torch.tensor([[False, False, False, True]])
@@ -126,9 +130,14 @@ def test_the_label_loss_counts_words_alone():
 
 
 def test_the_mixture_by_hand():
-    """P = 0.4 P_0 + 0.6 P_1, where P_0 generates (0.5, 0.25) and copies 0.25. Copies are of the phrase level alone."""
-    phrase, sentence = (torch.tensor([0.5, 0.25]).log() - 3.0, torch.tensor([0.1, 0.9]).log() + 7.0)  # unnormalised
-    outputs = [QueryEmbedding("dot", 2, 2, 2, unk_index=0) for _ in range(2)]  # words score as the features say
+    """The expected value is P = 0.4 P_0 + 0.6 P_1, where P_0 generates (0.5, 0.25) and copies 0.25.
+
+    Only the phrase level copies.
+    """
+    # These scores are not normalised.
+    phrase, sentence = (torch.tensor([0.5, 0.25]).log() - 3.0, torch.tensor([0.1, 0.9]).log() + 7.0)
+    # The embeddings are unit vectors, so that the scores of the words equal the features.
+    outputs = [QueryEmbedding("dot", 2, 2, 2, unk_index=0) for _ in range(2)]
     words = LevelOutputs(outputs, (torch.eye(2), torch.eye(2)))
     weights = torch.tensor([0.4 * 0.75, 0.6]).log()  # P_0 generates with probability 0.75
     generated = words.scores(torch.cat([phrase, sentence, weights]).view(1, 1, 6), torch.empty(0))
@@ -138,7 +147,7 @@ def test_the_mixture_by_hand():
 
 
 def test_the_separator_reads_its_own_last_label():
-    """Drawing a label with noise changes later labels but not earlier ones."""
+    """Noise in the first label must change later labels, but not the first label itself."""
     torch.manual_seed(4)
     separator = LevelSeparator(nn.Embedding(9, 6, 1), 6)
     nn.init.normal_(separator.label_proj.weight, std=9.0)

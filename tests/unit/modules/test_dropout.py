@@ -10,7 +10,7 @@ from wean_fairseq.modules.dropout import DROP_LEVELS, Dropout, dropout
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_numbers_are_dropped_or_divided_by_the_probability_of_being_kept(probability, dtype):
     torch.manual_seed(1)
-    count = 200_003  # not a multiple of four
+    count = 200_003  # a number that is not a multiple of four
     values = torch.full((count,), 2.0, dtype=dtype, requires_grad=True)
     dropped = dropout(values, probability, training=True)
     kept = dropped != 0
@@ -29,7 +29,7 @@ def test_numbers_are_dropped_or_divided_by_the_probability_of_being_kept(probabi
 
 
 def test_every_place_of_four_is_dropped_alike():
-    """Four numbers share one drawn integer. Each gets separate bits."""
+    """Four numbers share one random integer, of which each number uses separate bits."""
     torch.manual_seed(2)
     kept = (dropout(torch.ones(100_000, 4), 0.3, training=True) != 0).double()
     torch.testing.assert_close(kept.mean(dim=0), torch.full((4,), 0.7).double(), rtol=0, atol=0.006)
@@ -54,7 +54,10 @@ def test_nothing_is_dropped_in_evaluation_nor_with_probability_0_and_all_with_1(
 
 @pytest.mark.parametrize(("probability", "dropped"), [(0.25, 16_384), (1 / 65_536, 1), (65_535 / 65_536, 65_535)])
 def test_of_all_the_values_of_16_bits_a_probability_drops_its_share(probability, dropped, monkeypatch):
-    """Each value is drawn once. A share p of the 65,536 values is dropped, not one more or less."""
+    """The random numbers are replaced by all 65,536 values of 16 bits, each of them once.
+
+    Exactly a share p of these values must be dropped.
+    """
     monkeypatch.setattr(
         torch.Tensor, "random_", lambda drawn, *_: drawn.copy_(torch.arange(-(2**15), 2**15).short().view(torch.int64))
     )

@@ -14,7 +14,7 @@ QUARTERS = [0.0, 0.25, 0.5, 0.75, 1.0]
 
 
 def mask_of(kind: str, granularities: torch.Tensor, length: int | None = None) -> torch.Tensor:
-    """M (T, T) of one sentence of granularities (T,)."""
+    """Return M (T, T) of one sentence whose words have these granularities (T,)."""
     size = len(granularities)
     place = torch.arange(size)
     length = torch.tensor([length or size])
@@ -25,12 +25,15 @@ def mask_of(kind: str, granularities: torch.Tensor, length: int | None = None) -
 def self_attention(kind: str = "product", **options) -> GranularSelfAttention:
     attention = lively(GranularSelfAttention(DIM, HEADS, 0.1, kind=kind, **options))
     with torch.no_grad():
-        attention.granularity.weight.mul_(3.0)  # spread the granularities over most of (0, 1)
+        attention.granularity.weight.mul_(3.0)  # spreads the granularities over most of (0, 1)
     return attention
 
 
 def with_granularity(attention, value: float):
-    """Return the attention with z = ``value``, exactly, for every word: the logistic function is 0 or 1 at the ends."""
+    """Set the granularity z of every word to exactly ``value``, and return the attention.
+
+    The bias is +-5,000 for 0 and 1, for which the logistic function is exactly 0 or 1.
+    """
     with torch.no_grad():
         attention.granularity.weight.zero_()
         attention.granularity.bias.fill_(
@@ -57,13 +60,13 @@ def test_resonance_is_that_of_the_table():
 
 
 def test_resonance_of_binary_granularities_is_equality():
-    """For binary granularities, eq. 6 equals eq. 5, which it generalises."""
+    """For granularities of 0 and 1, eq. 6 must equal eq. 5."""
     z = torch.tensor([0.0, 1.0, 1.0, 0.0])
     assert torch.equal(resonance(z[:, None], z[None, :]), (z[:, None] == z).float())
 
 
 def test_a_word_resonates_with_itself_at_least_half():
-    """C_ii is 1 - 2z + 2z^2 up to z = 1/2, and z above."""
+    """By eq. 6, C_ii is 1 - 2z + 2z^2 up to z = 1/2, and z above."""
     z = torch.linspace(0, 1, 101)
     expected = torch.where(z <= 0.5, 1 - 2 * z + 2 * z * z, z)
     found = resonance(z, z)
@@ -75,9 +78,9 @@ def test_a_word_resonates_with_itself_at_least_half():
     ("z", "expected"),
     [
         (0.0, [1.0] * 20),
-        (0.25, [1.0] * 10 + [18**0.75 - 8] + [0.0] * 9),  # 0.74 at 10
-        (0.5, [1.0] * 6 + [18**0.5 - 4] + [0.0] * 13),  # 0.24 at 6
-        (0.75, [1.0] * 4 + [18**0.25 - 2] + [0.0] * 15),  # 0.06 at 4
+        (0.25, [1.0] * 10 + [18**0.75 - 8] + [0.0] * 9),  # 0.74 at distance 10
+        (0.5, [1.0] * 6 + [18**0.5 - 4] + [0.0] * 13),  # 0.24 at distance 6
+        (0.75, [1.0] * 4 + [18**0.25 - 2] + [0.0] * 15),  # 0.06 at distance 4
         (1.0, [1.0] * 3 + [0.0] * 17),
     ],
 )
@@ -142,7 +145,7 @@ def test_heads_start_near_one_half():
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_self_attention_is_the_naive_one(kind, normalize):
-    """The expected weights are computed one by one for every head, multiplied by M, and renormalised or not."""
+    """The expected weights are computed one by one per head and multiplied by M, with or without normalisation."""
     attention = self_attention(kind, normalize=normalize)
     settings = reference.Settings(kind, normalize)
     states = torch.randn(2, 7, DIM)
@@ -176,7 +179,10 @@ def test_cross_attention_is_the_naive_one(normalize):
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_templates_alone_are_plain_attention(kind, normalize):
-    """With z = 0 everywhere, C = 1 and S = 1. Results are bit-identical, because log 1 = 0 is added to the scores."""
+    """If z is 0 everywhere, the resonance C and the scope S are 1.
+
+    The results are bitwise equal, because log 1 = 0 is added to the scores.
+    """
     attention = with_granularity(self_attention(kind, normalize=normalize), 0.0)
     plain = MultiHeadAttention(DIM, HEADS, 0.1).eval()
     plain.load_state_dict(attention.state_dict(), strict=False)
@@ -193,7 +199,10 @@ def test_templates_alone_are_plain_attention(kind, normalize):
 
 @pytest.mark.parametrize("kind", ["scope", "product"])
 def test_details_alone_see_two_words_on_either_side(kind):
-    """With z = 1, C is 1, and S is 1 up to a distance of 2. This is plain attention with everything else masked."""
+    """If z is 1 everywhere, C is 1, and S is 1 up to distance 2 and 0 beyond.
+
+    This equals plain attention in which all other words are masked.
+    """
     attention = with_granularity(self_attention(kind), 1.0)
     plain = MultiHeadAttention(DIM, HEADS, 0.1).eval()
     plain.load_state_dict(attention.state_dict(), strict=False)
@@ -205,7 +214,7 @@ def test_details_alone_see_two_words_on_either_side(kind):
 
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_the_lengths_are_those_of_the_sentences(kind):
-    """Padding on either side changes nothing, nor does a longer neighbour."""
+    """Padding on either side and a longer sentence in the same batch must not change the result."""
     attention = self_attention(kind)
     states = torch.randn(1, 6, DIM)
     expected = attend(attention, states, None)[0]
@@ -253,7 +262,7 @@ def test_nothing_is_ever_not_a_number(kind, normalize, value, dtype):
     attention = self_attention(kind, normalize=normalize)
     if value is None:
         with torch.no_grad():
-            attention.granularity.weight.mul_(1e3)  # granularities of 0 and 1 side by side
+            attention.granularity.weight.mul_(1e3)  # gives granularities of 0 and of 1
     else:
         with_granularity(attention, value)
     attention = attention.to(dtype)
@@ -272,7 +281,10 @@ def test_nothing_is_ever_not_a_number(kind, normalize, value, dtype):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_half_precision_is_close_to_float32(kind, dtype):
-    """Of 8 bits in bfloat16 half a dozen operations leave 2%. A mask whose logarithm were taken there would leave 0."""
+    """bfloat16 has 8 significant bits, so a few operations leave an error of about 2 %.
+
+    The logarithm of the mask must not be computed in bfloat16, where it would be 0.
+    """
     attention = self_attention(kind)
     states = torch.randn(2, 9, DIM).to(dtype)
     with torch.no_grad():
@@ -306,6 +318,6 @@ def test_words_out_of_reach_keep_the_floor_of_the_release(kind):
     place = torch.arange(9)
     out_of_reach = (place[:, None] - place).abs() > 2
     scores = MultiHeadAttention.log_weights(attention, states, memory, None)
-    expected = (scores + out_of_reach * -73.6827).log_softmax(dim=-1)  # ln 1e-32
+    expected = (scores + out_of_reach * -73.6827).log_softmax(dim=-1)  # -73.6827 is ln 1e-32
     found = attention(states, memory, None, with_weights=True).log_weights
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-3)

@@ -68,7 +68,7 @@ def test_steps_equal_lstm_cells_that_are_fed(layers):
 
 
 def parts_of(stack):
-    """Return words, source and first state of a batch."""
+    """Return the words, the source memory and the initial state of a batch."""
     words, states = torch.randn(B, T, E), torch.randn(B, S, H)
     memory = stack.attention.remember(states, MASK)
     return words, memory, stack.start(torch.randn(2, B, H), torch.randn(2, B, H))
@@ -89,7 +89,10 @@ def test_halves_of_a_sentence_one_after_the_other_are_the_whole(dropout_input):
 
 
 def test_what_is_fed_has_the_dropout_of_what_is_scored_unless_the_input_has_its_own():
-    """OpenNMT feeds the state from which words are scored. EncDecA's release feeds the state before that dropout."""
+    """OpenNMT feeds the state with the dropout that is applied before scoring the words.
+
+    The release of EncDecA feeds the state before this dropout.
+    """
     torch.manual_seed(7)
     for dropout_input in (False, True):
         stack = InputFeedingLstm(E, H, 2, GlobalAttention("general", H), dropout=0.5, dropout_input=dropout_input)

@@ -56,7 +56,7 @@ def test_weights_of_half_precision_sum_to_one_as_well_as_it_can_say(dtype):
 
 
 def test_mixing_and_taking_the_mean_of_pieces_commute():
-    """Features of words are sufficient, because the mean over pieces of the mixture equals the mixture of the means."""
+    """Features per word are sufficient, because mixing layers and averaging over word pieces can be exchanged."""
     mixture, pieces = lively("softmax"), torch.randn(1, 7, LAYERS, WIDTH)
     mean_first = mixture(pieces.mean(dim=1, keepdim=True))
     torch.testing.assert_close(mean_first, mixture(pieces).mean(dim=2, keepdim=True))

@@ -1,4 +1,4 @@
-"""Test linear maps within a loop: the same outputs and gradients as ``torch.nn.functional.linear`` at every step."""
+"""Test that linear maps in a loop equal ``torch.nn.functional.linear``, including gradients, at every step."""
 
 import gc
 import weakref
@@ -13,7 +13,7 @@ N, I, O, STEPS = 3, 5, 7, 4  # noqa: E741 - rows, widths in and out
 
 
 def walk(weight, bias, start, step):
-    """Return a loop whose steps read the output of the one before."""
+    """Return a loss after a loop in which each step reads the previous output."""
     read, outputs = start, []
     for _ in range(STEPS):
         outputs.append(step(read, weight, bias))

@@ -1,4 +1,4 @@
-"""Test the products of the output layer: exact results on every path, and the error bounds of products in bfloat16."""
+"""Test the matrix products of the output layer: exact results on every path, and the error bounds in bfloat16."""
 
 import contextlib
 
@@ -29,14 +29,14 @@ def loss_and_gradients(query, weight, bias, target, *options):
 
 
 def exact(query, weight, bias, target):
-    """Return scores (N, V), nll (N,) and the gradient at the scores (N, V), in float64."""
+    """Return the scores (N, V), the nll (N,) and the gradient of the scores (N, V), in float64."""
     scores = query.double() @ weight.double().t() + bias.double()
     nll = torch.nn.functional.cross_entropy(scores, target, reduction="none")
     return scores, nll, torch.softmax(scores, dim=1) - torch.nn.functional.one_hot(target, V)
 
 
 def score_errors(query, weight, bias, scores, rounding=3.1 * U):
-    """Return the bound in the docstring of ``bf16_products`` plus the error of a float32 bias, per token: (N,)."""
+    """Return the error bound (N,) of ``bf16_products``, plus the error of a float32 bias, for each token."""
     delta = rounding * (query.abs() @ weight.abs().t()) + 1e-6 * (scores.abs() + bias.abs())
     return delta.amax(dim=1)
 
@@ -44,14 +44,14 @@ def score_errors(query, weight, bias, scores, rounding=3.1 * U):
 def gradient_bounds(query, weight, bias, target, rounding=3.1 * U, lost=0.0, of_bias=0.0):
     """Return the expected gradients and the largest error of each number.
 
-    p has the error exp(2 delta). The factors and the product have the relative error ``rounding``. The gradient at each
-    score has the additional absolute error ``lost``. ``of_bias`` is the rounding of the terms that the bias's gradient
-    sums.
+    Each probability p has an error factor of at most exp(2 delta). The factors and the product have the relative error
+    ``rounding``. The gradient of each score has the additional absolute error ``lost``. ``of_bias`` is the rounding of
+    the terms whose sum is the gradient of the bias.
     """
     scores, _, upstream = exact(query, weight, bias, target)
     one_hot = torch.nn.functional.one_hot(target, V).double()
     factor = torch.expm1(2.0 * score_errors(query, weight, bias, scores, rounding)).double().unsqueeze(1)
-    off = (upstream + one_hot) * factor + lost  # (N, V), of the gradient at the scores
+    off = (upstream + one_hot) * factor + lost  # error of the gradient of the scores, (N, V)
     reached = upstream.abs() + off
     query, weight = query.double(), weight.double()
     bounds = (
@@ -62,7 +62,7 @@ def gradient_bounds(query, weight, bias, target, rounding=3.1 * U, lost=0.0, of_
     return (upstream @ weight, upstream.t() @ query, upstream.sum(dim=0)), bounds
 
 
-# --- who computes them ----------------------------------------------------------------------------------------------
+# --- choice of the library --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -72,12 +72,15 @@ def asked_anew():
     output_matmul.onednn_is_exact.cache_clear()
 
 
-@pytest.mark.parametrize("bits", [8, 11])  # bfloat16, TF32
+@pytest.mark.parametrize("bits", [8, 11])  # number of significant bits of bfloat16 and TF32
 @pytest.mark.parametrize("layout", ["scores", "gradient of queries", "gradient of rows"])
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.usefixtures("asked_anew")
 def test_rounded_factors_are_found_out(monkeypatch, bits, layout, side):
-    """A library that rounds one factor of one of the three products, identified by their layouts, is not exact."""
+    """Replace the library by one that rounds one factor of one of the three products.
+
+    The memory layout of the factors tells which product is computed.
+    """
     monkeypatch.setattr(output_matmul, "_PROBE_SIZES", (16, 32, 64))
     rounded_layout = {"scores": (False, True), "gradient of queries": (False, False), "gradient of rows": (True, False)}
 
@@ -93,7 +96,7 @@ def test_rounded_factors_are_found_out(monkeypatch, bits, layout, side):
 
 @pytest.mark.usefixtures("asked_anew")
 def test_sums_in_any_order_are_found_exact(monkeypatch):
-    """The probe's sums are exact in float32 in any order, so sums backwards and in two halves are also found exact."""
+    """Test that the sums of the check are exact in float32 in any order, for example backwards or in two halves."""
 
     def product(left, right):
         left, right, half = left.flip(1), right.flip(0), len(right) // 2
@@ -122,7 +125,7 @@ def test_without_onednn_nothing_changes(monkeypatch):
 
 
 def cut(integers, bits):
-    """Truncate integers after their first ``bits`` binary digits."""
+    """Round integers down to their first ``bits`` binary digits."""
     unit = 2.0 ** (integers.clamp(min=1).log2().floor() - bits + 1).clamp(min=0)
     return torch.div(integers, unit, rounding_mode="floor") * unit
 
@@ -149,7 +152,7 @@ def test_a_setting_that_other_code_changes_meanwhile_is_kept(monkeypatch):
         with output_matmul.exact_products(torch.device("cpu")):
             settings.fp32_precision = "ieee"
         assert settings.fp32_precision == "ieee"
-        with output_matmul.exact_products(torch.device("cpu")):  # this context starts from the new value
+        with output_matmul.exact_products(torch.device("cpu")):  # this context must restore "ieee"
             assert settings.fp32_precision == "bf16"
         assert settings.fp32_precision == "ieee"
     finally:
@@ -157,7 +160,7 @@ def test_a_setting_that_other_code_changes_meanwhile_is_kept(monkeypatch):
 
 
 def test_threads_that_overlap_leave_the_setting_as_it_was(monkeypatch):
-    """The first context exits first: the second must not restore the state that it found when it was entered."""
+    """The context that is entered first exits first, so the second must not restore the setting that it found."""
     settings = torch.backends.mkldnn.matmul
     before = settings.fp32_precision
     monkeypatch.setattr(output_matmul, "onednn_is_exact", lambda: True)
@@ -165,14 +168,17 @@ def test_threads_that_overlap_leave_the_setting_as_it_was(monkeypatch):
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert settings.fp32_precision == "bf16"  # the second one still computes
+    assert settings.fp32_precision == "bf16"  # the second context is still active
     second.__exit__(None, None, None)
     assert settings.fp32_precision == before
 
 
 @pytest.mark.parametrize("chunk_size", [None, 5])
 def test_exact_products_are_float32_to_the_last_digits(chunk_size):
-    """The size reaches the libraries' fast paths. The expected values are in float64, with the project's tolerance."""
+    """The size is large enough for the fast paths of the libraries.
+
+    The expected values are computed in float64, and the tolerance is the project's usual one.
+    """
     generator = torch.Generator().manual_seed(1)
     query, weight = (torch.randn(rows, 128, generator=generator) for rows in (48, 700))
     target = torch.randint(0, 700, (48,), generator=generator)
@@ -200,7 +206,7 @@ def test_no_tokens_give_no_gradient():
 @pytest.mark.parametrize("chunk_size", [None, 4])
 @pytest.mark.parametrize("scale", [0.2, 1.0])
 def test_values_in_bfloat16_keep_their_bound(scale, chunk_size):
-    """|nll - exact| <= 2 max(delta) holds for every token, and the values differ, so bfloat16 was used."""
+    """The bound |nll - exact| <= 2 max(delta) holds for every token, and the error shows that bfloat16 was used."""
     query, weight, bias, target = inputs(scale)
     scores, nll, _ = exact(query, weight, bias, target)
     bound = 2.0 * score_errors(query, weight, bias, scores)
@@ -215,7 +221,7 @@ def test_values_in_bfloat16_keep_their_bound(scale, chunk_size):
 
 @pytest.mark.parametrize("scale", [0.2, 1.0])
 def test_gradients_in_bfloat16_keep_their_bound(scale):
-    """Both factors and the product are rounded, so the total error is 3.1 u."""
+    """The rounding of both factors and of the product add up to an error of 3.1 u."""
     query, weight, bias, target = inputs(scale)
     expected, bounds = gradient_bounds(query, weight, bias, target)
     with output_matmul.bf16_products():
@@ -223,12 +229,13 @@ def test_gradients_in_bfloat16_keep_their_bound(scale):
     for gradient, value, bound in zip(gradients, expected, bounds, strict=True):
         assert gradient.dtype == torch.float32
         assert ((gradient.double() - value).abs() <= bound).all()
-        assert (gradient.double() - value).norm() <= 0.02 * value.norm()  # observed; the bounds are the worst case
+        # this bound was observed, and the other bounds are for the worst case
+        assert (gradient.double() - value).norm() <= 0.02 * value.norm()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_all_three_products_have_factors_of_16_bits_and_sums_in_float32_on_a_gpu(dtype):
-    """A simulated GPU checks the dtypes that tensor cores multiply."""
+    """A simulated GPU records the dtypes of the three products."""
     query, weight, bias, target = inputs()
     leaves = [tensor.to(dtype).requires_grad_() for tensor in (query, weight, bias)]
     found = []
@@ -258,11 +265,11 @@ def test_bfloat16_is_on_inside_and_off_outside():
 
 # --- float16, and the kernel ----------------------------------------------------------------------------------------
 
-LOST = 2.0**-40  # half of float16's smallest number by 2^15
+LOST = 2.0**-40  # half of the smallest number of float16, divided by the loss scale 2^15
 
 
 def check_half_precision(scale, dtype, rounding, of_bias=0.0, device="cpu"):
-    """Check loss and gradients of inputs in ``dtype``. Each score and its gradient are rounded once."""
+    """Check the loss and the gradients for inputs in ``dtype``, where each score and its gradient are rounded once."""
     *parts, target = inputs(scale)
     parts = [part.to(dtype) for part in parts]
     exact_parts = [part.float() for part in parts]
@@ -291,7 +298,7 @@ def test_values_and_gradients_in_float16_keep_their_bound(scale):
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("name", ["train_step", "valid_step"])
 def test_whole_steps_of_a_task_are_computed_by_onednn_where_it_is_exact(monkeypatch, name, exact):
-    """Backward is part of fairseq's ``train_step``."""
+    """The backward pass is part of fairseq's ``train_step``."""
     found = []
 
     def step(task, sample):

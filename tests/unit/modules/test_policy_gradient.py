@@ -1,4 +1,4 @@
-"""Test the loss of REINFORCE by the expectation over all sentences, and curriculum and baseline in closed form."""
+"""Test the loss of REINFORCE with the expectation over all sentences, and test its curriculum and baseline."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import torch
 
 from wean_fairseq.modules.policy_gradient import given_words, mean_of_others, policy_loss
 
-WORDS, END, LENGTH = 3, 0, 3  # sentences of the words 1 and 2 that end with 0, or after three words
+WORDS, END, LENGTH = 3, 0, 3  # sentences of the words 1 and 2 that end with 0 or have three words
 
 
 def all_sentences():
@@ -25,7 +25,7 @@ def reward(words):
 
 @pytest.mark.parametrize("baseline", [0.0, 0.4])
 def test_its_expected_gradient_is_that_of_the_reward(baseline):
-    """The expected result is the gradient of sum_y P(y) r(y) over all 15 sentences, which no baseline changes."""
+    """The expected gradient is that of sum_y P(y) r(y) over all 15 sentences, which does not depend on the baseline."""
     torch.manual_seed(1)
     logits = torch.randn(LENGTH, WORDS, dtype=torch.double, requires_grad=True)
     lprobs = logits.log_softmax(dim=1)
@@ -45,7 +45,7 @@ def test_its_expected_gradient_is_that_of_the_reward(baseline):
 
 
 def test_given_words_cost_their_likelihood_and_padding_nothing():
-    """By hand, the loss is -(-1 - 2) - (0.5 - 0.2) (-4) = 3 + 1.2. Padding has the probability 0."""
+    """By hand, the loss is -(-1 - 2) - (0.5 - 0.2) (-4) = 3 + 1.2. Padding has probability 0 and must not count."""
     lprobs = torch.tensor([[-1.0, -2.0, -4.0, -torch.inf]], requires_grad=True)
     given, drawn = torch.tensor([[True, True, False, False]]), torch.tensor([[False, False, True, False]])
     rewards, baseline = torch.tensor([0.5], requires_grad=True), torch.full((1, 1), 0.2, requires_grad=True)
@@ -58,7 +58,10 @@ def test_given_words_cost_their_likelihood_and_padding_nothing():
 
 
 def test_given_words_fall_in_steps_to_none():
-    """The paper's schedule: 24 words, three fewer every second epoch. The last word is drawn, too, from epoch 17 on."""
+    """In the schedule of the paper, 24 words are given at first, and three fewer every second epoch.
+
+    From epoch 17 on, all words are drawn.
+    """
     assert [given_words(epoch, 24, 3, 2) for epoch in range(1, 20)] == [
         *(24, 24, 21, 21, 18, 18, 15, 15, 12, 12, 9, 9, 6, 6, 3, 3, 0, 0, 0)
     ]
@@ -66,7 +69,10 @@ def test_given_words_fall_in_steps_to_none():
 
 
 def test_the_mean_of_the_others_leaves_out_the_own_reward_and_those_that_do_not_count():
-    """By hand, the others' means of 1, 4 and 7 are 5.5, 4 and 2.5. The row of 100, which does not count, gets 4."""
+    """For the rewards 1, 4 and 7, the means of the other two rewards are 5.5, 4 and 2.5.
+
+    The row with reward 100 is excluded from the means, and gets the mean of all three.
+    """
     found = mean_of_others(torch.tensor([1.0, 4.0, 100.0, 7.0]), torch.tensor([True, True, False, True]))
     assert found.tolist() == [5.5, 4.0, 4.0, 2.5]
     assert mean_of_others(torch.tensor([3.0, 5.0]), torch.tensor([True, True])).tolist() == [5.0, 3.0]

@@ -8,7 +8,7 @@ from wean_fairseq.modules import QUERY_SCORES, QueryEmbedding, chunked_loss
 from wean_fairseq.modules.chunked_loss import chunk_rows
 
 UNK, PAD = 3, 1
-N, D, E, V = 11, 5, 7, 23  # odd and mutually different, so that no transposed dimension passes
+N, D, E, V = 11, 5, 7, 23  # odd and different sizes, so that a transposed dimension causes an error
 
 
 def make_layer(kind, **options):
@@ -41,7 +41,7 @@ def test_scores_equal_the_naive_loops(kind, bias):
 @pytest.mark.parametrize("kind", QUERY_SCORES)
 def test_chunked_loss_and_gradients_equal_the_materialised_form(kind, eps, chunk_size):
     layer, query, embeddings, target = make_layer(kind, chunk_size=chunk_size)
-    upstream = 0.37  # the factor of a loss scale or of averaging
+    upstream = 0.37  # upstream gradient, such as a loss scale
 
     logits = reference.scores(kind, query, embeddings, dict(layer.named_parameters()))
     loss, nll = reference.losses(logits, target, eps)
@@ -90,14 +90,14 @@ def test_only_padding_gives_zero_and_no_gradient():
 
 
 def test_uniform_scores_cost_the_logarithm_of_the_number_of_candidates():
-    layer, query, _, target = make_layer("general")  # closed form: equal embeddings, so p = 1 / V everywhere
+    layer, query, _, target = make_layer("general")  # the embeddings are equal, so p = 1 / V for every word
     sums = layer.loss(query, torch.ones(V, E), target, PAD)
     torch.testing.assert_close(sums.nll_loss, torch.tensor(N * float(torch.tensor(float(V)).log())))
 
 
 @pytest.mark.parametrize("scale", [1.0, 200.0])
 def test_certain_and_hopeless_targets_stay_exact(scale):
-    """Two candidates have the scores s and -s, so nll = log(1 + exp(-2 s)) or 2 s + log(1 + exp(-2 s))."""
+    """The two candidates have the scores s and -s, so nll is log(1 + exp(-2 s)), plus 2 s for the wrong candidate."""
     layer = QueryEmbedding("dot", 1, 1, 5, unk_index=UNK)
     embeddings = torch.tensor([[-1e9], [-1e9], [-1e9], [1.0], [-1.0]])
     query = torch.tensor([[scale]], requires_grad=True)
@@ -116,7 +116,7 @@ def test_fewer_candidates_are_a_prefix_of_the_dictionary(kind):
     torch.testing.assert_close(scores[:, :9], full[:, :9], rtol=1e-5, atol=1e-5)
     assert torch.isneginf(scores[:, 9:]).all()
     as_unk = torch.where(target < 9, target, torch.tensor(UNK))
-    assert (as_unk == UNK).any()  # otherwise the next line shows nothing
+    assert (as_unk == UNK).any()  # the test needs a target that is scored as <unk>
     expected, _ = reference.losses(full[:, :9], as_unk, 0.0)
     torch.testing.assert_close(layer.loss(query, embeddings, target, PAD).loss, expected, rtol=1e-5, atol=1e-5)
 
@@ -137,7 +137,7 @@ def test_half_precision_stays_close_and_keeps_small_gradients(kind, dtype):
     expected = gradients(layer, query, embeddings)
     half_query = query.detach().to(dtype).requires_grad_()
     half_embeddings = embeddings.detach().to(dtype).requires_grad_()
-    scale = 128.0  # a loss scale, as fp16 training uses
+    scale = 128.0  # a loss scale as in training with fp16
     (layer.to(dtype).loss(half_query, half_embeddings, target, PAD).loss * scale).backward()
     tolerance = 0.02 if dtype == torch.float16 else 0.1
     for name, grad in gradients(layer, half_query, half_embeddings).items():
@@ -148,7 +148,7 @@ def test_half_precision_stays_close_and_keeps_small_gradients(kind, dtype):
 
 
 def test_fp16_gradients_below_its_smallest_number_survive_the_loss_scale():
-    """A word with probability 2e-9, which is 0 in fp16, gets its gradient p q times a loss scale of 2^15."""
+    """A probability p of 2e-9 is 0 in fp16, but with a loss scale of 2^15 its gradient p q is not."""
     layer = QueryEmbedding("dot", 1, 1, 5, unk_index=UNK)
     rows = [[-100.0], [-100.0], [-100.0], [1.0], [-1.0]]
     embeddings = torch.tensor(rows, dtype=torch.float16, requires_grad=True)
@@ -160,7 +160,7 @@ def test_fp16_gradients_below_its_smallest_number_survive_the_loss_scale():
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_chunk_holds_no_more_scores_than_asked_for(device):
-    """The tokens are spread evenly over chunks of at most 3 x 2^22 scores on a CPU, and 2^27 on a GPU, or 64 tokens."""
+    """Tokens are spread evenly over chunks of at most 3 x 2^22 scores on a CPU, 2^27 on a GPU, or of 64 tokens."""
     sizes = ((1344, 50_000, None), (65, 250_000, None), (5000, 4_000, None), (100, 50, 33), (0, 50, None))
     found = [chunk_rows(rows, candidates, asked, torch.device(device)) for rows, candidates, asked in sizes]
     assert found == ([224, 33, 2500, 25, 1] if device == "cpu" else [1344, 65, 5000, 25, 1])
@@ -205,8 +205,9 @@ def test_contradictions_are_refused(arguments, options, message):
 @pytest.mark.parametrize(
     ("kind", "width", "words", "expected"),
     [
-        # Table 5 of the paper: Seq2seq has 12.80 M / 2.05 M. WEAN has 0.13 M / 0.52 M, which is concat, 2 d^2 + d.
-        ("linear", 256, 50_000, 12_800_000 + 50_000),  # the paper leaves the bias out
+        # In Table 5 of the paper, Seq2seq has 12.80 M and 2.05 M parameters in its output layer. WEAN has 0.13 M and
+        # 0.52 M, which is 2 d^2 + d for concat.
+        ("linear", 256, 50_000, 12_800_000 + 50_000),  # the paper does not count the bias
         ("linear", 512, 4_000, 2_048_000 + 4_000),
         ("concat", 256, 50_000, 131_328),
         ("concat", 512, 4_000, 524_800),

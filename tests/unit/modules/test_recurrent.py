@@ -1,4 +1,4 @@
-"""Recurrent layers give the same results over padded batches as over each sentence alone."""
+"""Test that recurrent layers give the same results for padded batches and for each sentence alone."""
 
 import pytest
 import torch
@@ -33,9 +33,9 @@ def test_each_sentence_is_read_as_if_it_stood_alone(kind, bidirectional, left_pa
 
 @pytest.mark.parametrize("left_pad", [False, True])
 def test_a_gru_that_resets_early_reads_each_sentence_as_if_it_stood_alone(left_pad):
-    """The expected result is the same GRU on the sentence alone, from a state that is not 0.
+    """The expected states come from the same GRU on the sentence alone, with a non-zero initial state.
 
-    Its equations have a naive loop.
+    Another test compares the equations of this GRU with a loop.
     """
     rnn, state = EarlyResetGru(E, H, batch_first=True, bidirectional=True), torch.randn(2, 2, H)
     inputs, padding_mask = torch.randn(2, 6, E), torch.zeros(2, 6, dtype=torch.bool)

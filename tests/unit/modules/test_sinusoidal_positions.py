@@ -1,4 +1,4 @@
-"""Test the input of the original Transformer (AIAYN, sections 3.4 and 3.5)."""
+"""Test the embedding layer of the original Transformer ("Attention Is All You Need", sections 3.4 and 3.5)."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ PAD = 1
 
 @pytest.mark.parametrize("dim", [6, 7])
 def test_words_are_scaled_and_positions_are_sines_and_cosines(dim):
-    """The expected result is the formula, unit by unit."""
+    """The expected embedding is computed with the formula, unit by unit."""
     layer = SinusoidalEmbedding(nn.Embedding(9, dim, PAD), 300, dropout=0.0)
     tokens = torch.randint(3, 9, (1, 300))
     with torch.no_grad():

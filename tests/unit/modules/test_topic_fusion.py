@@ -1,4 +1,7 @@
-"""Test topic vectors and BERT's states joined (PC-SAN, eq. 3). The expected values are computed by hand."""
+"""Test the combination of topic vectors with BERT's states (PC-SAN, eq. 3).
+
+The expected values are computed by hand.
+"""
 
 import pytest
 import torch

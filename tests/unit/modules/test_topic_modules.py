@@ -58,7 +58,10 @@ def test_gates_are_those_of_pytorchs_cells():
 
 
 def test_coverage_by_hand():
-    """Two topics have the scores log 3 and 0, so alpha is (3/4, 1/4) at first. phi is (3/2, 1/2). A slot is empty."""
+    """Two topics have the scores log 3 and log 1, so alpha is (3/4, 1/4) in the first step, and phi is (3/2, 1/2).
+
+    The third slot is empty and must be ignored.
+    """
     mask = torch.tensor([[False, False, True]])
     scores, phi = torch.tensor([[3.0, 1.0, 5.0]]).log(), torch.tensor([[1.5, 0.5, 2.0]])
     first, coverage = attend_uncovered(scores, torch.ones(1, 3), phi, mask)
@@ -76,7 +79,7 @@ def test_coverage_by_hand():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_importance_is_a_share_of_the_length(dtype):
-    """Without weights, each topic gets half of the essay length, in float32, because steps are summed against it."""
+    """With weights of 0, phi is half of the essay length in float32, because it is compared with sums over steps."""
     importance = TopicImportance(3, 2).to(dtype)
     torch.nn.init.zeros_(importance.proj.weight)
     phi = importance(torch.ones(2, 3, 2, dtype=dtype), torch.tensor([10, 301]))
@@ -91,7 +94,7 @@ def test_a_keyword_given_twice_is_one():
 
 
 def test_control_loss_by_hand():
-    """d goes from (1, 1) to (1, 0) to (0.7, 0.4), whose steps are 1 and 0.5 long; then padding."""
+    """d goes from (1, 1) to (1, 0) to (0.7, 0.4) in steps of length 1 and 0.5. The third step is padding."""
     steps = torch.tensor([[[1.0, 0.0], [0.7, 0.4], [0.0, 0.0]]])
     loss = control_loss(steps, torch.ones(1, 2), torch.tensor([[False, False, True]]))
     assert loss.item() == pytest.approx(0.65**0.5 + 1e-4 * (100**1 + 100**0.5))

@@ -62,7 +62,10 @@ def test_a_gpus_kernel_attends_as_a_cpu_does_and_drops_weights_in_training_alone
 
 
 def test_log_weights_keep_a_gradient_where_weights_vanish():
-    """A key that scores 200 less has weight exp(-200), which is 0 in float32. Its logarithm is -200, gradient 1."""
+    """A key whose score is 200 lower has the weight exp(-200), which is 0 in float32.
+
+    The logarithm of the weight is -200, with the gradient 1.
+    """
     query = torch.tensor([[[[1.0]]]])
     keys = torch.tensor([[[[0.0], [-200.0]]]], requires_grad=True)
     log_weights = attention_log_weights(query, keys, None)
@@ -85,7 +88,10 @@ def test_heads_must_divide_the_width():
 
 @pytest.mark.parametrize("with_weights", [False, True])
 def test_dropout_falls_on_attention_weights(with_weights):
-    """Of 400 weights of 1 / 400 over values 1, 3 / 4 are kept at 4 / 3. Their mean of 1 varies by 0.03."""
+    """Of 400 weights of 1 / 400 on values of 1, dropout keeps three quarters and multiplies them by 4 / 3.
+
+    Their sum is 1 on average, with a standard deviation of 0.03.
+    """
     attention = MultiHeadAttention(1, 1, 0.25).train()
     with torch.no_grad():
         for parameter in attention.parameters():
@@ -122,7 +128,7 @@ def test_the_decoder_is_the_naive_one():
 
 
 def test_steps_are_those_of_the_whole_after_a_reorder():
-    """As in fairseq's loop, every hypothesis has a separate source row."""
+    """Every hypothesis has its own copy of the source, as in fairseq's search."""
     network = decoder()
     tokens, source = torch.randint(3, WORDS, (2, 5)), torch.randn(2, 4, DIM)
     with torch.no_grad():
@@ -140,9 +146,9 @@ def test_steps_are_those_of_the_whole_after_a_reorder():
 
 
 def test_hypotheses_of_a_sentence_share_its_source_and_their_words():
-    """The oracle computes each hypothesis alone.
+    """The expected states are computed for each hypothesis alone.
 
-    Hypotheses grow out of one another, and the first sentence of three is dropped.
+    Several hypotheses continue the same hypothesis, and the first of three sentences is dropped.
     """
     network = decoder()
     source = torch.randn(3, 4, DIM)
@@ -167,11 +173,15 @@ def test_hypotheses_of_a_sentence_share_its_source_and_their_words():
                     memory, sentences = memory.select(kept[step]), sentences[kept[step]]
                 new = torch.arange(7, 7 + len(parents[step])).unsqueeze(1)
                 history = torch.cat([history[parents[step]], new], dim=1)
-        assert state.layers[0].words.kept["keys"].size(2) == 1 + 2 + 2 + 2  # one entry for each, without copies
+        # one cache entry per hypothesis and step, without copies
+        assert state.layers[0].words.kept["keys"].size(2) == 1 + 2 + 2 + 2
 
 
 def test_two_can_go_on_from_the_same_state():
-    """The oracle computes each alone. The cached words of one of them grow in place."""
+    """The expected states are computed for each continuation alone.
+
+    One of the two continuations extends the cached words in place.
+    """
     network = decoder()
     with torch.no_grad():
         memory = network.remember(torch.randn(1, 4, DIM), torch.zeros(1, 4, dtype=torch.bool))
@@ -242,7 +252,7 @@ def test_a_row_of_padding_stays_finite():
 
 
 class NearestWordsOnly(EncoderLayer):
-    """A layer with the separate bias of a paper, which depends on each query's state and on the distance."""
+    """An encoder layer with an additional bias that depends on the state of each query and on the distance."""
 
     scale = 0.0
 
@@ -253,7 +263,7 @@ class NearestWordsOnly(EncoderLayer):
 
 
 def test_a_layer_can_add_its_own_bias_to_the_attention():
-    """A bias of 0 gives the plain layers. With an extreme bias each word sees only itself."""
+    """A bias of 0 gives the same states as layers without a bias. With an extreme bias each word sees only itself."""
     network, plain = encoder(NearestWordsOnly), encoder()
     tokens, mask = torch.tensor([[5, 9, 4, 2]]), torch.zeros(1, 4, dtype=torch.bool)
     torch.testing.assert_close(network(tokens, mask), plain(tokens, mask))
@@ -277,7 +287,7 @@ def test_gradients_reach_a_bias_through_the_fused_kernel():
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 def test_the_tied_output_and_its_loss(label_smoothing):
-    """The scores are computed by hand, and their cross entropy by fairseq's own smoothing."""
+    """The expected scores are computed by hand, and the expected loss comes from fairseq's own smoothing."""
     from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
     layer, words = lively(TiedOutput(DIM, WORDS, 3)), torch.randn(WORDS, DIM)

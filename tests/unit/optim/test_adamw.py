@@ -1,4 +1,4 @@
-"""``adamw``: the update of the paper, the decayed parameters, and the state restored from a checkpoint."""
+"""Test ``adamw``: the update of the paper, the decayed parameters, and the state restored from a checkpoint."""
 
 import math
 from typing import Any
@@ -26,7 +26,7 @@ def step(optimizer: AdamW, params: list[torch.nn.Parameter], gradient: float) ->
 
 
 def test_two_updates_are_those_of_the_closed_form():
-    """Loshchilov and Hutter, algorithm 2, by hand for gradients 0.5 and -1 and a parameter that starts at 2."""
+    """The expected values are computed by hand with algorithm 2 of Loshchilov and Hutter, for gradients 0.5 and -1."""
     params = parameters()
     optimizer = make(params, weight_decay=0.01)
     expected = {}
@@ -41,7 +41,7 @@ def test_two_updates_are_those_of_the_closed_form():
     for gradient in (0.5, -1.0):
         step(optimizer, params, gradient)
     torch.testing.assert_close(params[0].detach(), torch.full((2, 3), expected[0.01]))
-    torch.testing.assert_close(params[1].detach(), torch.full((3,), expected[0.0]))  # a bias: no decay
+    torch.testing.assert_close(params[1].detach(), torch.full((3,), expected[0.0]))  # a bias does not decay
 
 
 @pytest.mark.parametrize("kept", [slice(0, 1), slice(1, 2)])

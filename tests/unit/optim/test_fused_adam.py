@@ -1,4 +1,4 @@
-"""``fused_adam`` against fairseq's own ``adam``, update by update."""
+"""Compare ``fused_adam`` with fairseq's own ``adam`` after each update."""
 
 import copy
 from typing import Any
@@ -36,11 +36,11 @@ def train(optimizer: Any, params: list[torch.nn.Parameter], steps: range, scale:
         optimizer.step()
 
 
-# With a large epsilon, or gradients of its size, a misplaced epsilon changes the first digits.
+# If epsilon is large or similar to the gradients, adding it in the wrong place changes the first digits.
 @pytest.mark.parametrize(("scale", "eps"), [(1.0, 1e-8), (1e-8, 1e-8), (1.0, 0.1)])
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 def test_updates_are_fairseqs(scale: float, eps: float, decay: float) -> None:
-    """The oracle is ``fairseq.optim.adam.Adam``, whose counts differ where a parameter had no gradient."""
+    """The oracle is ``fairseq.optim.adam.Adam``, which does not count updates in which a parameter had no gradient."""
     ours, theirs = parameters(), parameters()
     optimizer = make(ours, adam_eps=eps, adam_betas="(0.8, 0.98)", weight_decay=decay)
     peer = Adam(theirs, lr=0.1, betas=(0.8, 0.98), eps=eps, weight_decay=decay)
@@ -65,7 +65,7 @@ def test_goes_on_from_its_checkpoint() -> None:
 
 
 def test_goes_on_from_the_state_of_fairseqs_adam() -> None:
-    """The expected values come from ``fairseq.optim.adam.Adam`` itself, continuing."""
+    """The expected values come from ``fairseq.optim.adam.Adam``, which resumes from the same state."""
     theirs = parameters()
     peer = Adam(theirs, lr=0.1)
     train(peer, theirs, range(3), 1.0)
@@ -79,7 +79,7 @@ def test_goes_on_from_the_state_of_fairseqs_adam() -> None:
 
 @pytest.mark.parametrize("layout", ["transposed", "expanded"])
 def test_gradients_of_any_layout_in_memory(layout: str) -> None:
-    """The expected values come from fairseq's ``adam`` on the same numbers in plain order."""
+    """The expected values come from fairseq's ``adam`` with contiguous gradients."""
     ours, theirs = (torch.nn.Parameter(torch.ones(5, 3)) for _ in range(2))
     numbers = torch.arange(1.0, 16.0).view(3, 5).t() - 8.0 if layout == "transposed" else torch.arange(-1.0, 2.0)
     ours.grad = numbers.expand(5, 3)
@@ -90,7 +90,7 @@ def test_gradients_of_any_layout_in_memory(layout: str) -> None:
 
 
 def test_training_in_half_precision_keeps_its_numbers_in_float32() -> None:
-    """--memory-efficient-fp16 would not keep them, and fairseq refuses it."""
+    """--memory-efficient-fp16 would keep them in half precision, so this optimiser must not support it."""
     assert not make(parameters()).supports_memory_efficient_fp16
 
 

@@ -1,4 +1,4 @@
-"""Put the folder of the scripts on the module path, as when a script runs."""
+"""Put the folder of the data scripts on the module path, as Python does when it runs a script."""
 
 import sys
 from pathlib import Path

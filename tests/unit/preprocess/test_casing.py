@@ -1,4 +1,4 @@
-"""True-casing can be undone for every unit, and every unit works with every case, with and without BPE."""
+"""Test that true-casing can be undone for every unit, with upper and lower case, and with and without BPE."""
 
 import importlib
 import itertools
@@ -19,7 +19,7 @@ USUAL = {"the": "the", "it": "it", "berlin": "Berlin", "usa": "USA", "i": "I", "
 
 @pytest.mark.parametrize(
     ("line", "cased", "is_marked"),
-    [  # by the rules in the module's docstring
+    [  # the expected values follow from the rules in the docstring of the module
         ("The end", "the end", False),
         ("“It’s late”", "“it’s late”", False),
         ("(The) end", "(the) end", False),
@@ -33,7 +33,7 @@ USUAL = {"the": "the", "it": "it", "berlin": "Berlin", "usa": "USA", "i": "I", "
         ("3 The", "3 The", False),
         ("他 The", "他 The", False),
         ("", "", False),
-        ("ß is a letter", "ß is a letter", True),  # whose capital is two letters
+        ("ß is a letter", "ß is a letter", True),  # "ß" is written as two letters in capitals
     ],
 )
 def test_only_what_can_be_undone_is_changed(line: str, cased: str, is_marked: bool) -> None:
@@ -99,7 +99,7 @@ def test_every_unit_with_every_case(tmp_path: Path, capsys, unit: str, case: str
     assert found == [text.prepare(line) for line in lines * 5]
     expected = [line.lower() if case == "lowercase" else line for line in lines]
     assert [text.restore(tokens) for tokens in found[: len(lines)]] == expected
-    if case == "truecase":  # "the" occurs inside sentences, so the line begins with it
+    if case == "truecase":  # "the" also occurs inside sentences, so the line begins with it
         first = next(tokens for line, tokens in zip(lines, found, strict=False) if line.startswith("The"))
         assert steps.undo_bpe(first).startswith(("the", "t h e"))
 

@@ -1,4 +1,4 @@
-"""Test essays split into chunks of clauses: all words are kept, chunk sizes are most equal, topics are reordered."""
+"""Test that essays are split into chunks of clauses: all words are kept, sizes are balanced, topics are reordered."""
 
 import itertools
 import json
@@ -41,7 +41,7 @@ def test_clauses_end_at_their_punctuation(essay, clauses):
 
 
 def test_groups_are_the_most_equal_of_all_groupings():
-    """The expected result is the best of all groupings; for ties, the one with the longest last group."""
+    """The expected grouping is the best of all groupings, and for ties the one with the longest last group."""
     random = Random(4)
     for _ in range(200):
         lengths = [random.randint(1, 9) for _ in range(random.randint(1, 8))]
@@ -55,7 +55,10 @@ def test_groups_are_the_most_equal_of_all_groupings():
 
 
 def test_many_words_are_cut_into_many_chunks():
-    """The best grouping of 400 equal words into 200 groups is known. The time was cubic before."""
+    """The best grouping of 400 equal words into 200 groups has two words per group.
+
+    An earlier version took cubic time for it.
+    """
     assert clause_chunks.split_evenly([1] * 400, 200) == [2] * 200
 
 
@@ -63,8 +66,8 @@ def test_many_words_are_cut_into_many_chunks():
     ("essay", "parts", "expected", "inside"),
     [
         ("a , b , c c c .", 2, "a , b , | c c c .", False),
-        ("a b c . d .", 3, "a b | c . | d .", True),  # two clauses: cut between words
-        ("a b", 3, "a | b", True),  # fewer words than topics
+        ("a b c . d .", 3, "a b | c . | d .", True),  # only two clauses for three topics: cut between words
+        ("a b", 3, "a | b", True),  # only two words for three topics
         ("a , b .", 1, "a , b .", False),
     ],
 )
@@ -96,7 +99,8 @@ def test_chunks_are_written_and_taken_out_again(corpus):
         assert read(corpus / f"plain.{split}") == read(corpus / "data" / f"{split}.tgt")
     assert read(corpus / "out" / "train.src") == ["a btrain x"]
     assert read(corpus / "out" / "valid.src") == ["a bvalid x"]
-    assert read(corpus / "out" / "test.src") == ["x btest a"]  # the essay is not used there
+    # the test topics keep their order, because the essay is unknown
+    assert read(corpus / "out" / "test.src") == ["x btest a"]
     manifest = json.loads((corpus / "out" / "manifest.json").read_text("utf-8"))
     assert manifest["chunks"] == {"essays_cut_inside_of_clauses": 0, "topics": 9, "topics_in_their_essay": 6}
 
@@ -140,7 +144,10 @@ def test_what_cannot_be_chunked_is_one_clear_sentence(corpus, capsys, options, m
 
 
 def test_a_symbol_that_is_no_word_is_refused(corpus, capsys):
-    """It would never be found in outputs again, or is a symbol of fairseq; one_word is tested for pairs, too."""
+    """The symbol must be one word, which can be found in outputs, and not a special symbol of fairseq.
+
+    The script retrieve_pairs uses the same check.
+    """
     for symbol in ("a b", "<unk>", "\x1b[31m"):
         with pytest.raises(SystemExit, match="2"):
             run("--data", corpus / "data", "--output", corpus / "out", "--chunk-symbol", symbol)

@@ -1,8 +1,8 @@
-"""Test CopyNet's rule data: every target follows from its rule and its source, and counts and lengths are the paper's.
+"""Test CopyNet's rule data: targets must follow from rule and source, and sizes must equal the paper's.
 
-The numbers are those of Gu et al. (ACL 2016), section 5.1: 1,000 symbols, 200 rules of five types, 5 to 20 items a
-template, 1 to 15 symbols a variable, 100 + 100 instances a rule. Rules are matched here by regular expressions, one for
-every two lengths of x and y, and not by the code of the generator.
+Gu et al. (ACL 2016), section 5.1, state: 1,000 symbols, 200 rules of five types, 5 to 20 items per template, 1 to 15
+symbols per variable, and 100 + 100 instances per rule. Here, regular expressions match the rules, one for every two
+lengths of x and y, without code of the generator.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ def read(directory, split):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """Return the default output: as large as the paper's."""
+    """Return the output with default options, which has the sizes of the paper."""
     folder = tmp_path_factory.mktemp("rules") / "data"
     result = run(folder)
     assert result.returncode == 0, result.stderr
@@ -67,7 +67,7 @@ def rules(published):
 def derive(rule, source):
     """Return every target that the rule can give for the source, found by trying all lengths of x and y."""
     found = set()
-    surplus = len(source.split()) - len(rule["source"].split())  # symbols beyond one for each variable
+    surplus = len(source.split()) - len(rule["source"].split())  # number of symbols beyond one per variable
     for x in range(1, 16) if "y" in rule["source"] else [surplus + 1]:
         y = surplus + 2 - x
         if 1 <= y <= 15 and (match := expression(rule["source"], x, y).fullmatch(source)):
@@ -77,7 +77,7 @@ def derive(rule, source):
 
 @cache
 def expression(template, x, y):
-    """Return a pattern of all sources that fit a template, with ``x`` and ``y`` symbols for its variables."""
+    """Return a pattern of all sources that fit a template whose variables have ``x`` and ``y`` symbols."""
     for variable, size in (("x", x), ("y", y)):
         template = template.replace(variable, rf"(?P<{variable}>\d{{3}}(?: \d{{3}}){{{size - 1}}})")
     return re.compile(template)
@@ -95,7 +95,10 @@ def test_counts(published, rules):
 
 
 def test_templates(rules):
-    """Each side has 5 to 20 items with the type's variables inside. Lengths and symbols are uniformly distributed."""
+    """Each side has 5 to 20 items, and the variables of the rule type are never at its ends.
+
+    Lengths and symbols are uniformly distributed.
+    """
     symbols, sizes = Counter(), Counter()
     for rule in rules:
         for side, variables in zip(("source", "target"), VARIABLES[rule["type"]], strict=True):
@@ -107,8 +110,8 @@ def test_templates(rules):
             assert all(re.fullmatch(r"\d{3}", item) for item in constants)
             symbols.update(constants)
     assert set(sizes) == set(range(5, 21))
-    assert max(sizes.values()) < 45  # 400 sides in 16 lengths: 25 each, standard deviation 4.8
-    assert len(symbols) > 950  # of 1,000; some 4,700 draws leave 9 out on average
+    assert max(sizes.values()) < 45  # the mean is 400 / 16 = 25, and the standard deviation 4.8
+    assert len(symbols) > 950  # about 4,700 draws leave 9 of the 1,000 symbols out on average
     assert max(symbols.values()) < 18
 
 
@@ -121,7 +124,7 @@ def test_variables_stand_everywhere_inside_and_in_either_order():
             places[template.index("x"), template.index("y")] += 1
         orders[template.index("x") < template.index("y")] += 1
     assert set(places) == {(x, y) for x in range(1, 6) for y in range(1, 6) if x != y}
-    assert abs(orders[True] - orders[False]) < 400  # standard deviation 77
+    assert abs(orders[True] - orders[False]) < 400  # the standard deviation is 77
 
 
 def test_every_target_follows_from_its_rule_and_source(published, rules):
@@ -132,7 +135,7 @@ def test_every_target_follows_from_its_rule_and_source(published, rules):
             assert target in possible, (rules[number], source)
             assert rules[number]["type"].startswith("xy") or len(possible) == 1
             blurred += len(possible) > 1
-    assert 0 < blurred < 3000 * 2 / 5 / 2  # where x and y touch: a quarter of the two types with y, on average
+    assert 0 < blurred < 3000 * 2 / 5 / 2  # on average, x and y are adjacent in a quarter of the rules with y
 
 
 def test_source_and_rule_belong_together_in_training_too(published, rules):
@@ -150,7 +153,8 @@ def test_fillings_have_1_to_15_symbols(published, rules):
             lengths[len(filling)] += 1
             symbols.update(filling)
     assert set(lengths) == set(range(1, 16))
-    assert all(abs(count - 800) < 150 for count in lengths.values())  # 12,000 / 15, standard deviation 27
+    # the mean is 12,000 / 15, and the standard deviation 27
+    assert all(abs(count - 800) < 150 for count in lengths.values())
     assert len(symbols) == 1000
     assert max(symbols.values()) < 2 * min(symbols.values())
 
@@ -208,7 +212,7 @@ def test_manifest(published):
 
 
 def ceiling_by_hand(rule, source):
-    """Return the accuracy of a model that knows the rule: the share of the likeliest of the possible targets."""
+    """Return the expected accuracy of a model that knows the rule: the share of the likeliest target."""
     targets = Counter()
     words, items = source.split(), rule["source"].split()
     for x in range(1, 16):
@@ -239,7 +243,7 @@ def test_highest_accuracy(published, rules):
 
 
 def test_touching_variables_leave_a_choice():
-    """Three symbols for x and y have two borders, so two targets are equally likely, unless a symbol decides."""
+    """Three symbols are divided between x and y in two ways, which give two targets unless a symbol separates them."""
     touching = generator.Rule("xy-to-x", ("001", "x", "y", "002", "003"), ("004", "x", "005", "006", "007"))
     apart = touching._replace(source=("001", "x", "008", "y", "002", "003"))
     kept = touching._replace(target=("004", "x", "y", "005", "006"))
@@ -254,7 +258,7 @@ def test_touching_variables_leave_a_choice():
 
 def test_only_the_stable_method_of_random_is_used():
     class OnlyRandom:
-        """`random()` is the only method whose numbers Python promises to keep the same between versions."""
+        """A source of random numbers with `random()` only, which Python promises to keep the same between versions."""
 
         def __init__(self):
             self.random = Random(5).random
@@ -281,7 +285,7 @@ def test_valid_and_test_do_not_depend_on_the_training_size():
 
 def test_repeated_sources_are_drawn_again(monkeypatch):
     monkeypatch.setattr(generator, "SYMBOLS", ("000", "001"))
-    monkeypatch.setattr(generator, "MAX_FILLING", 2)  # six different fillings
+    monkeypatch.setattr(generator, "MAX_FILLING", 2)  # this allows six different fillings
     rules = [generator.Rule("x-to-x", ("000", "x", "001"), ("001", "x", "000"))]
     found = [instance for _, instance in generator.draw_splits(Random(1), rules, {"train": 3, "valid": 1, "test": 2})]
     assert len({instance.source for instance in found}) == 6

@@ -1,4 +1,4 @@
-"""The output directory is complete or absent and never overwrites others; the leak check; the draw of splits."""
+"""Test the output directory (complete or absent, never replacing another one), the leak check, and random splits."""
 
 import fcntl
 import json
@@ -50,13 +50,25 @@ def test_files_and_manifest(tmp_path):
     assert found["test.src"] == "é\n".encode()
     manifest = json.loads(found["manifest.json"])
     assert (manifest["script"], manifest["version"], manifest["more"]) == ("me", "7", 1)
-    # printf 'x\n' | sha256sum
+    # The checksum is the output of printf 'x\n' | sha256sum.
     checksum = "73cb3858a687a8494ca3323053016282f3dad39d42cf62ca4e79dda2aac7d9ac"
     assert manifest["sources"] == [{"file": "source", "bytes": 2, "sha256": checksum}]
     assert manifest["splits"] == {"train": {"kept": 1, "dropped": {}}, "test": {"kept": 1, "dropped": {}}}
     assert manifest["files"]["train.src"]["lines"] == 1
     assert str(tmp_path) not in found["manifest.json"].decode()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"]
+
+
+def test_a_folder_keeps_its_permissions(tmp_path):
+    (tmp_path / "out").mkdir(mode=0o700)
+    for _ in range(2):
+        make(tmp_path / "out", overwrite=True)
+        assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+    sizes = {"words": 0, "threshold": 0, "separate_dictionaries": False}
+    assert binarise(tmp_path / "out", tmp_path / "bin", sizes)
+    (tmp_path / "bin").chmod(0o700)
+    assert binarise(tmp_path / "out", tmp_path / "bin", {**sizes, "words": 9}, overwrite=True)
+    assert (tmp_path / "bin").stat().st_mode & 0o777 == 0o700
 
 
 def test_same_content_has_the_same_bytes_everywhere(tmp_path):
@@ -192,7 +204,8 @@ def test_leaks_are_counted_for_pairs_and_single_sides():
     check.hold_out("test", "d", ["e", "f"])
     check.hold_out("valid", "A  B", ["x"])
     train = [("a b", "c"), ("A B", "other"), ("other", "F"), ("c", "a b"), ("no", "leak"), ("d", "f")]
-    assert not any(check.leaks("train", source, [target]) for source, target in train)  # no pair may be dropped
+    # leaks are only counted, and no pair is dropped
+    assert not any(check.leaks("train", source, [target]) for source, target in train)
     assert check.report() == {
         "valid / test": {"pairs": 0, "sources": 1, "targets": 0, "any": 1},
         "train / test": {"pairs": 2, "sources": 3, "targets": 3, "any": 5},
@@ -237,7 +250,10 @@ def test_disjoint_draw_shares_no_sentence(pairs, seed):
 
 
 def test_disjoint_draw_prefers_no_size_of_group():
-    """Half of the pairs share one sentence with nine others, the other half none: test gets equally many of each."""
+    """Half of the pairs share one sentence with nine others, and the other half share none.
+
+    The test set must get about equally many pairs of both kinds.
+    """
     shared = 0
     for seed in range(20):
         draw = Draw(seed, disjoint=True)
@@ -245,7 +261,8 @@ def test_disjoint_draw_prefers_no_size_of_group():
             draw.add(f"hub {number // 10}" if number < 200 else f"alone {number}", f"t{number}")
         splits = draw.assign({"test": 80}, rest="train")
         shared += splits[:200].count("test")
-    # About 0.46 (small groups fill the last places), standard deviation 0.045; by the lowest rank of a group: 0.85.
+    # The expected value is about 0.46, because small groups fill the last places, with a standard deviation of 0.045.
+    # Drawing by the lowest rank of a group would give 0.85.
     assert 0.3 < shared / (20 * 80) < 0.6
 
 
@@ -263,7 +280,7 @@ def test_draw_fills_the_splits_and_depends_on_the_pairs_and_the_seed_alone():
     shuffled = random.Random(3).sample(pairs, 50)
     assert drawn(shuffled, 1) == first
     assert drawn(pairs, 2) != first
-    # Our own snapshot: the draw of a seed must never change.
+    # The expected values were recorded once, because the same seed must always give the same draw.
     assert sorted(source for (source, _), split in first.items() if split == "test") == SNAPSHOT
 
 
@@ -274,7 +291,7 @@ SNAPSHOT = ["s0", "s35", "s44", "s47", "s7"]
 
 
 class FakePreprocess:
-    """Fake fairseq-preprocess."""
+    """Simulates fairseq-preprocess."""
 
     def __init__(self, code=0):
         self.code = code

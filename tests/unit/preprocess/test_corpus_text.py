@@ -20,7 +20,7 @@ from wean_fairseq.text import Text, TextSettings, prepared_text, steps
 from wean_fairseq.text.cleaning import Cleaner, one_spelling, restore_specials
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"
-# Any text, with a high share of dangerous characters.
+# The strategy draws text with many problematic characters.
 nasty_text = st.text(
     alphabet=st.one_of(
         st.characters(), st.characters(categories=["Cs", "Cc", "Cf", "Zs", "Zl", "Zp"]), st.sampled_from("ab <>/\u3000")
@@ -37,7 +37,7 @@ nasty_text = st.text(
 def test_clean_text_is_one_line_for_every_reader_and_stays_as_it_is(line, form):
     cleaner = Cleaner(form)
     clean = cleaner.clean(line)
-    clean.encode("utf-8")  # no lone surrogate
+    clean.encode("utf-8")  # raises an error for a lone surrogate
     assert len(clean.splitlines()) == (1 if clean else 0)
     assert clean == " ".join(clean.split())
     assert not set(clean) & set("\0\ufeff\u200b\u00ad")
@@ -75,7 +75,8 @@ def test_special_symbols_are_escaped_refused_or_kept():
     cleaner = Cleaner()
     escaped = cleaner.guard(line)
     assert not set(escaped.split()) & set(SPECIALS)
-    assert escaped.endswith("<UNK> a<unk> <b> </d> <oov-x>")  # which are not symbols
+    # such words are not special symbols, so they are not escaped
+    assert escaped.endswith("<UNK> a<unk> <b> </d> <oov-x>")
     assert cleaner.counts["special_tokens_escaped"] == len(SPECIALS)
     assert restore_specials(escaped) == line
     assert Cleaner(specials="keep").guard(line) == line
@@ -94,13 +95,14 @@ def test_the_corpus_s_own_word_for_unknown_ones_becomes_the_dictionary_s(word: s
 @pytest.mark.parametrize("word", ["<UNK>", "<unk>"])
 def test_the_corpus_s_own_unknown_word_is_neither_refused_nor_counted_as_escaped(word: str) -> None:
     cleaner = Cleaner(specials="refuse", unknown=word)
-    assert cleaner.guard("a <unk> &lt;unk&gt;") == "a <unk> &lt;unk&gt;"  # the second was typed like that
+    # the user typed the second word in its escaped form
+    assert cleaner.guard("a <unk> &lt;unk&gt;") == "a <unk> &lt;unk&gt;"
     assert cleaner.counts == {"unknown_words": 1}
     with pytest.raises(InputError, match="contains <pad>"):
         cleaner.guard("a <unk> <pad>")
 
 
-@pytest.mark.slow  # importing fairseq takes long
+@pytest.mark.slow  # it imports fairseq, which takes long
 def test_symbols_of_a_fairseq_dictionary_are_all_known():
     dictionary = importlib.import_module("fairseq.data").Dictionary()
     assert not set(Cleaner().guard(" ".join(dictionary.symbols)).split()) & set(dictionary.symbols)
@@ -135,11 +137,11 @@ def test_gzipped_files_are_read_as_they_are(tmp_path):
 
 
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_UNPACKED", 1000)  # bytes, instead of 4 MiB
+    monkeypatch.setattr(files, "_UNPACKED", 1000)  # 1,000 bytes instead of 4 MiB
     (tmp_path / "file").write_bytes(gzip.compress(b"one\n" * 100_000))
     with pytest.raises(InputError, match=r"cannot read .*file: it is 50 times larger when it is unpacked: unpack it"):
         list(read_lines(tmp_path / "file"))
-    # 50 times: at 100 times, 400 KB of short rows took 43 s.
+    # The data is compressed 50 times. When 100 times was allowed, reading 400 KB of short rows took 43 s.
     lines = b"".join(f"{number:032x}{'0' * 1200}\n".encode() for number in range(10**37, 10**38, 10**35 + 7))
     assert 30 < len(lines) / len(gzip.compress(lines)) < 100
     (tmp_path / "file").write_bytes(gzip.compress(lines))
@@ -150,7 +152,8 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch
 
 
 def test_bytes_that_are_no_utf8_are_named_or_replaced(tmp_path):
-    (tmp_path / "file").write_bytes(b"fine\nb\xed\xa0\x80d\n")  # a surrogate, as some tools write them
+    # a surrogate in the invalid UTF-8 form that some tools write
+    (tmp_path / "file").write_bytes(b"fine\nb\xed\xa0\x80d\n")
     with pytest.raises(InputError, match=r"line 2 of .*file is not UTF-8 .*--bad-utf8 replace"):
         list(read_lines(tmp_path / "file"))
     counts = Counter()
@@ -191,7 +194,8 @@ def test_moses_tokens_and_back():
     assert "&" not in tokens
     assert tokens.split()[:3] == ["Don", "'t", "say"]
     assert Text(TextSettings(unit="moses")).restore(tokens) == "Don't say \"no\" [or yes], it's 5 o'clock."
-    assert SPLITTERS["moses"]("said 'go.'") == "said ' go . '"  # sacremoses 0.2.0 writes a space behind it
+    # sacremoses 0.2.0 writes a space after the quotation mark
+    assert SPLITTERS["moses"]("said 'go.'") == "said ' go . '"
 
 
 def test_characters_and_back():
@@ -244,7 +248,7 @@ def test_truecasing_model_is_the_one_that_sacremoses_writes(tmp_path):
     ],
 )
 def test_damaged_files_of_learnt_steps_are_one_sentence(tmp_path, capsys, step, content):
-    """A folder of wean-export or of prepared text may come from another user; subword-nmt ends the process."""
+    """The file may come from another user, and without this check subword-nmt would end the process."""
     (tmp_path / "learnt").write_bytes(content)
     with pytest.raises(UserError, match=r"learnt cannot be read \(.*\): restore it") as caught:
         step(tmp_path / "learnt")
@@ -288,7 +292,7 @@ def test_bpe_is_learnt_applied_and_undone(tmp_path):
 
 
 def test_bpe_codes_with_a_long_version_are_refused(tmp_path):
-    """subword-nmt took hours to read 150,000 times ".0" and an x."""
+    """Without this check, subword-nmt took hours to read a version of 150,000 times ".0" and an x."""
     (tmp_path / "codes").write_text(f"#version: {'.0' * 150_000}x\na b</w>\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"codes cannot be read \(its version has more than 100 characters\): restore"):
         steps.bpe(tmp_path / "codes")

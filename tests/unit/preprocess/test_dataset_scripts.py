@@ -11,18 +11,21 @@ from random import Random
 
 import pytest
 
+from wean_fairseq.errors import UserError
+from wean_fairseq.text import prepared_text
+
 SCRIPTS = (
     "commongen essay ew_sew lcsts multi_reference parallel_text pwkp quora twitter_url restore_entities undo_text"
 ).split()
 
 
 def run(script, *arguments):
-    """Run a script in this process. Return the exit status."""
+    """Run a script in this process and return the exit status."""
     return importlib.import_module(script).main([str(argument) for argument in arguments])
 
 
 def prepared(folder):
-    """Return the text files of an output, as lists of lines."""
+    """Return the text files of an output directory, as lists of lines."""
     return {
         path.name: path.read_text(encoding="utf-8").split("\n")[:-1]
         for path in folder.iterdir()
@@ -71,7 +74,7 @@ def test_finished_output_is_said_and_skipped(tmp_path, capsys):
     assert run("parallel_text", *line, "--lowercase") == 2
     assert "exists already" in capsys.readouterr().err
     write(tmp_path / "b", ["z", "z"])
-    for first, second in (("a", "b"), ("b", "a")):  # the same files, but not for the same
+    for first, second in (("a", "b"), ("b", "a")):  # the second run has the two files in the other order
         files = [tmp_path / first, tmp_path / second]
         status = run("parallel_text", "--train", *files, "--output", tmp_path / "both")
         assert status == (0 if first == "a" else 2)
@@ -96,7 +99,7 @@ def test_steps_leaks_and_counts_of_a_whole_run(tmp_path, capsys):
     assert manifest["cleaning"] == {"special_tokens_escaped": 2, "zero_width_characters": 2}
     assert manifest["leaks"]["train / test"] == {"pairs": 0, "sources": 1, "targets": 0, "any": 1}
     assert [source["file"] for source in manifest["sources"]] == ["t.src", "t.tgt", "v"]
-    assert manifest["options"]["train"] == [[0, 1]]  # by their places among the sources
+    assert manifest["options"]["train"] == [[0, 1]]  # the files are recorded as positions in the list of sources
     out = capsys.readouterr().out
     assert "train: 2 lines; left out: 1 empty side, 1 leak" in out
     assert "train lines that also occur in test: 0 pairs, 1 source, 0 targets, 1 on whichever side" in out
@@ -120,22 +123,34 @@ def test_learnt_steps_keep_the_lines_and_are_undone(tmp_path):
     undo = ["--prepared", tmp_path / "out", "--input", tmp_path / "out" / "valid.src", "--output", tmp_path / "plain"]
     assert run("undo_text", *undo) == 0
     before = undo[3].read_bytes()
-    assert run("undo_text", *undo[:-1], undo[3]) == 2  # its input is never its output
+    assert run("undo_text", *undo[:-1], undo[3]) == 2  # the output must not be the input
     assert undo[3].read_bytes() == before
     steps = tmp_path / "out" / "truecase.model"
     before = steps.read_bytes()
-    assert run("undo_text", *undo[:-1], steps, "--overwrite") == 2  # nor are the steps
+    assert run("undo_text", *undo[:-1], steps, "--overwrite") == 2  # the output must not be a file of the learnt steps
     assert steps.read_bytes() == before
     assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
-    write(tmp_path / "out" / "plain", ["old"])  # the script does not read this file
+    write(tmp_path / "out" / "plain", ["old"])  # undo_text does not read this file, so it may be overwritten
     assert run("undo_text", *undo[:-1], tmp_path / "out" / "plain", "--overwrite") == 0
     assert (tmp_path / "out" / "plain").read_text() == (tmp_path / "a").read_text()
-    # fairseq-generate numbers its outputs, which come in the order of batches.
+    # fairseq-generate writes its outputs in the order of batches, and numbers them.
     write(tmp_path / "log", [f"H-{number}\t-0.5\t{found['valid.src'][number]}" for number in reversed(range(30))])
     undo[2:4] = ["--generated", tmp_path / "log"]
-    assert run("undo_text", *undo) == 2  # an older file is not replaced
+    assert run("undo_text", *undo) == 2  # without --overwrite, an existing file is kept
     assert run("undo_text", *undo, "--overwrite") == 0
     assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
+
+
+def test_a_foreign_manifest_is_not_called_missing(tmp_path, capsys):
+    write(tmp_path / "hyp", ["a"])
+    line = ["--prepared", tmp_path, "--input", tmp_path / "hyp", "--output", tmp_path / "plain"]
+    for content, found in ((None, "no manifest.json"), ("{}", "a manifest.json, but not the one")):
+        if content is not None:
+            (tmp_path / "manifest.json").write_text(content)
+        assert run("undo_text", *line) == 2
+        assert f"{tmp_path} has {found} of a script of preprocess/" in capsys.readouterr().err
+        with pytest.raises(UserError, match=f"has {found} of a script of preprocess/: name the directory"):
+            prepared_text(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +233,7 @@ def test_pwkp_anonymised_and_names_restored(tmp_path, with_map, capsys):
     assert found["train.src"] == ["person@1 met person@2 in location@1 ."]
     assert found["train.entities"] == ['{"location@1": "new york", "person@1": "ann lee", "person@2": "bob"}']
     assert found["valid.entities"] == ["{}"]
-    # Only the bundle's map has the entities that occur only in the target.
+    # Entities that occur only in the target are known only from the map of the release.
     more = {"misc@2": "rock"} if with_map else {}
     assert json.loads(found["test.entities"][0]) == {"misc@1": "jazz days", "number@1": "12", **more}
     sources = [source["file"] for source in manifest_of(tmp_path / "out")["sources"]]
@@ -237,7 +252,7 @@ def test_pwkp_anonymised_and_names_restored(tmp_path, with_map, capsys):
     assert "has 1 line, but there are 2 outputs" in capsys.readouterr().err
 
 
-@pytest.mark.slow  # importing the evaluation takes long
+@pytest.mark.slow  # it imports the evaluation, which takes long
 def test_pwkp_names_are_restored_in_a_log(tmp_path):
     (tmp_path / "log").write_text("H-1\t-1\tperson@1 here\nH-0\t-1\tperson@2 saw person@1 .\n", encoding="utf-8")
     write(tmp_path / "entities", ['{"person@1": "ann", "person@2": "bob b. smith"}', "{}"])
@@ -264,11 +279,11 @@ def test_pwkp_original_and_test_sets_stay_aligned(tmp_path, capsys):
         b"",
         b"\x03",
         torch7(MAP)[:-3],
-        torch7({"train": {1: {}}, "valid": {1: {}}}),  # no test
+        torch7({"train": {1: {}}, "valid": {1: {}}}),  # the test split is missing
         torch7({**MAP, "test": {1: {"NUMBER@1": 12}}}),
         torch7({**MAP, "test": {2: {}}}),
-        torch7({**MAP, "test": {1: {}, 2: {}}}),  # of other lines
-        struct.pack("<ii", 4, 1) + b"torch.FloatTensor",  # an object
+        torch7({**MAP, "test": {1: {}, 2: {}}}),  # the number of lines differs
+        struct.pack("<ii", 4, 1) + b"torch.FloatTensor",  # an object that is not a table
         struct.pack("<ii", 2, -1),
         struct.pack("<ii", 2, 2**31 - 1),
         struct.pack("<iii", 3, 1, 2**31 - 1),
@@ -364,7 +379,7 @@ def test_asset_and_files_by_name(tmp_path, capsys):
 
 
 def write_lcsts(folder, documents):
-    """Return the released files: (score, text, summary) by part."""
+    """Write the files of the release from (score, text, summary) rows for each part."""
     for part, rows in documents.items():
         lines = []
         for number, (score, text, summary) in enumerate(rows):
@@ -435,7 +450,7 @@ QUESTIONS = [('how, "a" or b?', "a\tor\nb?", 1), ("What is x?", "what  is x ?", 
 
 
 def write_quora(path, delimiter, rows):
-    """Write the table in the published format: quoted where necessary, including a question over two lines."""
+    """Write the table in the published format, with quotes where necessary and a question over two lines."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, delimiter=delimiter)
         table.writerow(["id", "qid1", "qid2", "question1", "question2", "is_duplicate"])
@@ -497,11 +512,12 @@ def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path):
     assert prepared(tmp_path / "whole")["train.src"] == [f"train src {line}" for line in lines]
     assert run(*command, tmp_path / "drawn", "--train", 7, "--test", 50, "--seed", 3) == 0
     shuffled = list(lines)
-    Random(3).shuffle(shuffled)  # the order that the option promises
+    Random(3).shuffle(shuffled)  # the help text of the option promises this order
     for side in ("src", "tgt"):
         found = prepared(tmp_path / "drawn")
         assert found[f"train.{side}"] == [f"train {side} {line}" for line in shuffled[:7]]
-        assert found[f"test.{side}"] == [f"test {side} {line}" for line in shuffled]  # no more than there are
+        # the test split ends where the table ends
+        assert found[f"test.{side}"] == [f"test {side} {line}" for line in shuffled]
         assert found[f"valid.{side}"] == [f"valid {side} {line}" for line in lines]
 
 
@@ -510,7 +526,7 @@ def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path):
     [
         ("quora", ["--question-disjoint"]),
         ("twitter_url", ["--setting", "human"]),
-        ("twitter_url", ["--votes", 4]),  # the default, given by name
+        ("twitter_url", ["--votes", 4]),  # the default value, given by name
         ("lcsts", ["--score", 0]),
     ],
 )
@@ -535,7 +551,7 @@ def test_splits_at_hand_that_are_not_there_are_not_drawn_from(tmp_path, capsys):
 
 
 def test_quora_sizes_of_a_default_draw_are_on_record(tmp_path, capsys):
-    sizes = {"train": 100_000, "valid": 4_000, "test": 20_000}  # the draw of RBM, which the paraphrase literature uses
+    sizes = {"train": 100_000, "valid": 4_000, "test": 20_000}  # the sizes of RBM, which papers on paraphrases use
     data = write_quora(tmp_path / "q.tsv", "\t", duplicates(24_001))
     line = ["quora", "--data", data, "--output", tmp_path / "out", "--unit", "words"]
     assert run(*line) == 0
@@ -559,7 +575,7 @@ def test_quora_question_disjoint_split_shares_no_question(tmp_path):
         if not shared:
             assert not questions["train"] & questions["valid"] and not questions["valid"] & questions["test"]
             assert sum(sum(counts.values()) for counts in leaks.values()) == 0
-    # Pairs that share a question come in twos and threes here, so not every size can be met.
+    # Pairs that share a question come in groups of two or three, so not every size is possible.
     sizes = [len(prepared(disjoint)[f"{split}.src"]) for split in ("train", "valid", "test")]
     assert sizes[0] == 60 and 2 <= sizes[1] <= 4 and 4 <= sizes[2] <= 6
 
@@ -568,7 +584,8 @@ def test_quora_question_disjoint_split_shares_no_question(tmp_path):
     ("text", "message"),
     [
         ("", "is empty"),
-        ("id\tquestion1\tquestion2\n1\ta\tb\n", "has no column is_duplicate"),  # Kaggle's test.csv
+        # the test.csv of Kaggle has these columns
+        ("id\tquestion1\tquestion2\n1\ta\tb\n", "has no column is_duplicate"),
         ("id\tquestion1\tquestion2\tis_duplicate\n", "has 0 duplicate pairs"),
         (
             "id\tquestion1\tquestion2\tis_duplicate\n" + "1\ta\tb\tyes\n" * 3 + "1\ta\tb\t0\n2\n",
@@ -601,12 +618,12 @@ def test_twitter_url_of_c_dnpg(tmp_path):
     sizes = ["--train", 15, "--valid", 2, "--test", 3]
     assert run("twitter_url", "--data", data, "--output", tmp_path / "out", *sizes) == 0
     found = prepared(tmp_path / "out")
-    assert found["valid.src"] == ["test 4", "test 5"]  # the first with at least 4 of 6
+    assert found["valid.src"] == ["test 4", "test 5"]  # the first pairs with at least 4 of 6 votes
     assert set(found["test.src"]) < {f"train {index}" for index in (4, 5, 6, 11)} and len(found["test.src"]) == 3
     assert len(found["train.src"]) == 15 and found["train.src"][0].startswith("auto ")
     assert manifest_of(tmp_path / "out")["left_out"]["malformed_lines"] >= 2
     line = ["--data", data, "--output", tmp_path / "all", "--valid", 2, "--test", 3, "--train", 0, "--votes", 6]
-    assert run("twitter_url", *line) == 2  # one pair with six votes
+    assert run("twitter_url", *line) == 2  # only one pair has six votes, and more are requested
 
 
 def test_twitter_url_of_human_ratings(tmp_path, capsys):
@@ -633,7 +650,7 @@ def test_essays_as_released(tmp_path):
     found = prepared(tmp_path / "out")
     assert (found["test.src"], found["test.tgt"]) == (["健身"], ["试 一 试"])
     assert len(found["valid.src"]) + len(found["train.src"]) == 200
-    assert len(found["valid.src"]) == 2  # one percent of the kept essays
+    assert len(found["valid.src"]) == 2  # one percent of the 200 remaining essays
     assert set(found["train.src"]) == {"音乐 旅游"} and "</d>" not in " ".join(found["train.tgt"])
     splits = manifest_of(tmp_path / "out")["splits"]
     assert splits["train"]["dropped"] == {"essays_without_one_</d>": 2, "number_of_topics": 1, "length": 2}
@@ -682,7 +699,8 @@ def test_commongen_with_references(tmp_path):
         lines = [json.dumps({"concept_set": concepts, "scene": sentences}) for concepts, sentences in rows]
         write(tmp_path / "data" / f"commongen.{name}.jsonl", lines)
     write(tmp_path / "data" / "commongen.test.jsonl", [json.dumps({"concept_set": "a#b", "scene": []})])
-    for side in (0, 1):  # the same as aligned text, with the pairs of a source separated
+    # The expected files come from aligned text in which every pair has its own line.
+    for side in (0, 1):
         pairs = [(concepts.replace("#", " "), *texts[n : n + 1]) for n in range(3) for concepts, texts in rows]
         lines = [pair[side] for pair in pairs if len(pair) == 2]
         for split in ("train", "valid"):

@@ -1,4 +1,4 @@
-"""Moses tokens, word pieces and jieba's words become running text: all everyday lines are restored."""
+"""Test that Moses tokens, word pieces and words of jieba become running text, and that everyday lines are restored."""
 
 import pytest
 from hypothesis import given, settings
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from wean_fairseq.text import Text, TextSettings, steps
 from wean_fairseq.text.detokenise import detokeniser
 
-# Each line is its own expected value: the identity.
+# Each line is its own expected value, because splitting and restoring must give the same line.
 MOSES = {
     "en": """\
 What’s the best way? I don’t think so, it’s Anna’s. We’ll see; they’ve seen, and I’m sure you’d agree.
@@ -47,7 +47,7 @@ def test_moses_tokens_come_back(language: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "restored"),
-    [  # ambiguous tokens: the right side is the usual spelling
+    [  # these tokens are ambiguous, and the expected text is the usual spelling
         ("either / or", "either/or"),
         ("5€", "5 €"),
         ("a,b", "a, b"),
@@ -74,7 +74,7 @@ def test_bracket_after_a_colon_is_no_smiley_inside_of_brackets() -> None:
 
 @pytest.mark.parametrize(
     ("pieces", "text"),
-    [  # from the rules of BERT's pre-tokenizer, which takes all punctuation apart
+    [  # by the rules of BERT's pre-tokenizer, which separates all punctuation
         ("it isn ' t 3 . 5 % , is it ?", "it isn't 3.5%, is it?"),
         ('a well - known e . g . " word ##s "', 'a well-known e.g. "words"'),
         ("see www . example . com . then wait . . .", "see www.example.com. then wait..."),

@@ -1,7 +1,7 @@
-"""The dialogue sets have the described sizes and shares, responses follow from the source, and no filler is shared.
+"""Test the dialogue sets: sizes and shares, responses that follow from the source, and separate fillers.
 
-The expected responses are derived from the written files: a pattern becomes a regular expression, which extracts the
-fillers from the source, and the response is built from them.
+The expected responses are derived from the written files: a regular expression for each pattern extracts the fillers
+from the source, and the response is built from them.
 """
 
 import itertools
@@ -77,7 +77,7 @@ def named(text):
 
 
 def expression(pattern, pools):
-    """Return a regular expression with a group for each slot. The same slot twice has to hold the same."""
+    """Return a regular expression with a group for each slot. A slot that occurs twice must have the same content."""
     parts, seen = [], set()
     for part in re.split(r"(\{[a-z]+\d?\})", pattern):
         name = part.strip("{}")
@@ -100,7 +100,7 @@ def test_there_are_173_different_patterns(patterns):
 
 
 def test_shares_of_the_patterns(patterns):
-    """By the description, about 30% have 2 or 3 responses, 15% one without entity, and 5% one with a foreign entity."""
+    """At least 30 % of the patterns have several responses, 15 % one without an entity, 5 % one with a foreign one."""
     several = [entry for entry in patterns if len(entry["responses"]) > 1]
     free = [entry for entry in patterns if not all(named(response) for response in entry["responses"])]
     foreign = [
@@ -139,7 +139,7 @@ def test_sizes(sets, name):
     assert len(set(sources)) == 8500
     numbers = Counter(number for _, _, number, _, _ in read(sets[name], "train"))
     assert len(numbers) == 173
-    assert max(numbers.values()) < 75  # 37.6 on average, standard deviation 6
+    assert max(numbers.values()) < 75  # the mean is 37.6 and the standard deviation 6
 
 
 @pytest.mark.parametrize("name", ["ds1", "ds2"])
@@ -182,7 +182,7 @@ def test_every_response_follows_from_pattern_and_source(sets, patterns, name, sp
 
 
 def test_each_of_several_responses_is_given_as_often(sets, patterns):
-    """Each of a pattern's two responses is the target of half of its pairs."""
+    """If a pattern has two responses, each of them is the target of half of the pairs."""
     given = Counter()
     for _, response, number, _, every in read(sets["ds1"], "train"):
         if len(patterns[number]["responses"]) == 2 and not named(patterns[number]["responses"][1]):
@@ -231,7 +231,10 @@ def list_fillers(kind, halves):
 
 @pytest.mark.parametrize("kind", sorted(set(dialogue_grammar.FORMS) - {"code"}))
 def test_fillers_of_ds2_are_disjoint_for_every_seed(kind):
-    """All possible fillers are compared, not only those drawn; codes, too many to list, differ in their first digit."""
+    """All possible fillers are compared, not only those drawn.
+
+    Codes are too many to list and differ in their first digit.
+    """
     first, second = (list_fillers(kind, [half]) for half in ("train", "test"))
     assert not first & second
     assert first | second <= list_fillers(kind, ["train", "test"])
@@ -266,7 +269,10 @@ def test_unseen_characters_and_fillers(sets):
 
 
 def test_chance_of_success():
-    """Two responses, one of which names another person of a pool of five: the known one first, then its four names."""
+    """One of the two responses names another person from a list of five names.
+
+    The other response is tried first, and then the four possible names.
+    """
     pattern = Pattern("我是{person}。", ("你好，{person}。", "我是{person2}。"))
     pools = {"person": ["甲", "乙", "丙", "丁", "戊"]}
     assert generator.chance_of_success(pattern, pools, 1) == 1 / 2
@@ -277,7 +283,10 @@ def test_chance_of_success():
 
 
 def test_highest_exact_of_the_test_sets(sets, patterns):
-    """By hand: the share of the test pairs whose response is the likeliest, ties broken by their order."""
+    """The expected value is the share of test pairs whose target is the likeliest response, computed by hand.
+
+    If responses are equally likely, their order decides.
+    """
     for folder in sets.values():
         stated = json.loads((folder / "manifest.json").read_text("utf-8"))["highest_test_exact"]
         one = 0.0
@@ -285,7 +294,7 @@ def test_highest_exact_of_the_test_sets(sets, patterns):
             known = set(named(patterns[number]["said"]))
             copyable = [text for text in patterns[number]["responses"] if set(named(text)) <= known]
             one += 1 / len(every) if copyable else 0
-        assert stated["@1"] == pytest.approx(one / 15, abs=0.5)  # guessing a foreign entity adds little
+        assert stated["@1"] == pytest.approx(one / 15, abs=0.5)  # guessing a foreign entity adds little to it
         assert stated["@1"] >= round(one / 15, 1)
         assert stated["@1"] < stated["@10"] < 100
 
@@ -295,7 +304,7 @@ def test_highest_exact_of_the_test_sets(sets, patterns):
 
 def test_only_the_stable_method_of_random_is_used():
     class OnlyRandom:
-        """`random()` is the one method whose numbers Python promises to keep."""
+        """A source of random numbers with `random()` only, which Python promises to keep the same between versions."""
 
         def __init__(self):
             self.random = Random(5).random
@@ -331,7 +340,7 @@ def test_existing_output_is_refused_and_left_alone(tmp_path):
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert "--overwrite" in refused.stderr
-    assert contents(tmp_path) == before  # the missing set is not written either
+    assert contents(tmp_path) == before  # the other set is not written either
     assert run(tmp_path, *SMALL, "--seed", 2, "--overwrite").returncode == 0
     after = contents(tmp_path)
     assert after["ds2/test.src"] != before["ds2/test.src"]
@@ -347,7 +356,7 @@ def test_too_many_pairs_are_one_clear_line(tmp_path):
 
 
 def test_jieba_units(tmp_path):
-    """With jieba, the tokens are words instead of characters. Without spaces, the text is the same."""
+    """With jieba, the tokens are words instead of characters. Both texts are the same without spaces."""
     pytest.importorskip("jieba")
     for unit in ("jieba", "characters"):
         line = ["--output", tmp_path / unit, *SMALL, "--set", "ds1", "--unit", unit]

@@ -1,4 +1,4 @@
-"""Test placeholders of named entities: their words are found from the two forms of a sentence in bounded time."""
+"""Test that the words of placeholders are found by comparing the two forms of a sentence, in bounded time."""
 
 import re
 
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 
 def align_by_regex(anonymised: str, original: str) -> dict[str, str] | None:
-    """Return a naive reference: one regular expression with a lazy group for each placeholder.
+    """Find the words by one regular expression with a lazy group for each placeholder, as a naive reference.
 
-    Its time is exponential.
+    The time is exponential.
     """
     parts, names = [], []
     for word in anonymised.split():
@@ -33,7 +33,7 @@ def align_by_regex(anonymised: str, original: str) -> dict[str, str] | None:
     st.booleans(),
 )
 def test_alignment_equals_a_regular_expression(anonymised: list[str], original: list[str], matching: bool):
-    if matching:  # the original form is the anonymised one with names in it
+    if matching:  # inserting the names into the anonymised form gives the original form
         names = {"P@1": original[:2], "P@2": original[2:3], "Q@1": original[3:6]}
         original = [part for word in anonymised for part in (names.get(word) or [word.strip("@12")])]
     forms = " ".join(anonymised), " ".join(original)
@@ -45,7 +45,8 @@ def test_many_names_in_forms_that_differ_end_at_once(names: int):
     anonymised = " , ".join(f"PERSON@{n}" for n in range(names))
     original = " , ".join(f"Name{n} Surname{n}" for n in range(names))
     assert align(f"{anonymised} town .", f"{original} Town .") is None
-    expected = {f"PERSON@{n}": f"Name{n} Surname{n}" for n in range(names)}  # by construction
+    # each placeholder was built with these two words
+    expected = {f"PERSON@{n}": f"Name{n} Surname{n}" for n in range(names)}
     assert align(f"{anonymised} town .", f"{original} town .") == expected
 
 

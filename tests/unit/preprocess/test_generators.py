@@ -1,4 +1,4 @@
-"""All four generators give identical bytes for the same seed, and a complete directory or none."""
+"""Test that all four generators write identical bytes for the same seed, and a complete directory or none."""
 
 import hashlib
 import importlib
@@ -17,8 +17,9 @@ SMALL = {
     "topic_essays": ("--train", 40, "--valid", 9, "--test", 11),
 }
 SETS = {"dialogue_patterns": ["ds1", "ds2"]}
-FACTS = {"copynet_rules": "measure_ceiling", "synthetic_paraphrase": "describe"}  # else "measure": computed last
-# Our own snapshots of version 1.0. VERSION must be increased if a number changes.
+# FACTS names the last function that a script calls, if it is not "measure".
+FACTS = {"copynet_rules": "measure_ceiling", "synthetic_paraphrase": "describe"}
+# The digests were recorded with version 1.0. If the output changes, VERSION must be increased.
 SNAPSHOTS = [
     ("copynet_rules", (), "9491a8eb4f74983fc571daece85185e8be89e17ee18b544f45c503e8bfc2fbe2"),
     ("dialogue_patterns", (), "474ea578fda68e0e635607cd7af452d05425307066fe70dbb43a5409a3a4f9b2"),
@@ -31,7 +32,7 @@ each = pytest.mark.parametrize("script", SMALL)
 
 
 def run(script, output, *options):
-    """Run a generator in this process with its small sizes. Return the exit status."""
+    """Run a generator in this process with its small sizes, and return the exit status."""
     return importlib.import_module(script).main(["--output", str(output), *map(str, SMALL[script]), *options])
 
 

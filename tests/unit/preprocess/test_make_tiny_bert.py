@@ -1,4 +1,4 @@
-"""The task can load the tiny BERT, whose vocabulary comes from the text, and pre-training lowers the loss."""
+"""Test that the task loads the tiny BERT, whose words come from the text, and that pre-training lowers the loss."""
 
 import json
 
@@ -27,7 +27,7 @@ def text(tmp_path):
 
 
 def test_what_reads_a_real_bert_reads_it(text, tmp_path, capsys):
-    """Words of both languages. Chinese words are split into characters, and none is unknown."""
+    """The text has words of two languages. Chinese words are split into characters, and none is unknown."""
     path = text(ENGLISH + CHINESE)
     assert script.main(["--text", str(path), "--output", str(tmp_path / "bert"), *TINY]) == 0
     bert = FrozenBert(str(tmp_path / "bert"))
@@ -52,7 +52,10 @@ def test_an_uncased_one_reads_words_in_any_case_alike(text, tmp_path):
 
 
 def test_pretraining_lowers_the_loss_and_is_repeatable(text, tmp_path, capsys):
-    """Two runs give identical bytes, although the library draws random numbers. The printed values are recorded."""
+    """Two runs give identical bytes, although the library draws random numbers.
+
+    The printed values are also recorded in a file.
+    """
     arguments = ["--text", str(text(ENGLISH)), *TINY, "--updates", "60", "--lr", "0.01", "--output"]
     assert script.main([*arguments, str(tmp_path / "one")]) == script.main([*arguments, str(tmp_path / "two")]) == 0
     assert FrozenBert(str(tmp_path / "one")).digest == FrozenBert(str(tmp_path / "two")).digest
@@ -63,11 +66,31 @@ def test_pretraining_lowers_the_loss_and_is_repeatable(text, tmp_path, capsys):
     assert f"loss on 3 held-out lines: {losses}" in capsys.readouterr().out
     assert script.main([*arguments, str(tmp_path / "one")]) == 0
     assert "is complete already: nothing to do" in capsys.readouterr().out
-    assert script.main([*arguments, str(tmp_path / "one"), "--seed", "2"]) == 2  # never over another one
+    # an existing model is never overwritten
+    assert script.main([*arguments, str(tmp_path / "one"), "--seed", "2"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("rate", "largest", "message"),
+    [
+        ("1e30", 1.0, "--lr must be at most 1, but is 1e+30"),
+        ("1e5", 1e9, "the pre-training diverged, so nothing is written: lower --lr, which is 100000"),
+    ],
+)
+def test_weights_that_are_not_finite_are_not_written(rate, largest, message, text, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(script, "LARGEST_RATE", largest)
+    options = ["--text", str(text(ENGLISH)), "--output", str(tmp_path / "bert"), *TINY, "--updates", "3"]
+    assert script.main([*options, "--lr", rate]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
 def test_as_many_pieces_are_hidden_as_bert_hides():
-    """15% of the pieces are guessed. Of them 80% are [MASK], 10% stay, 10% are another piece. No special one is."""
+    """As in BERT, the model must guess 15 % of the word pieces.
+
+    Of these pieces, 80 % are replaced by [MASK], 10 % stay unchanged, and 10 % become another piece. Special pieces
+    never need to be guessed.
+    """
     tokenizer = type("Tokenizer", (), {"pad_token_id": 0, "mask_token_id": 4, "__len__": lambda self: 1000})()
     lines = [[2, *range(10, 10 + length), 3] for length in (100, 40, 90)] * 400
     batch = script.masked_batch(lines, tokenizer, torch.Generator().manual_seed(1), "cpu")

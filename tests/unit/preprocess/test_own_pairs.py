@@ -1,4 +1,4 @@
-"""Test a user's pairs: every file format gives the same pairs, and no source is in two splits."""
+"""Test the preparation of a user's pairs: all file formats give the same pairs, and no source is in two splits."""
 
 import csv
 import importlib
@@ -19,7 +19,7 @@ from wean_fairseq.text import Text, read_text_settings
 from wean_fairseq.text.settings import settings_of
 
 PAIRS = [(f'He said "it\'s no. {n}", at the café.', f"No. {n} is what he'd said – O'Neil's!") for n in range(40)]
-PAIRS += [(PAIRS[n][0], f"Another rewriting of {n}") for n in range(10)]  # the same sources again
+PAIRS += [(PAIRS[n][0], f"Another rewriting of {n}") for n in range(10)]  # sources that occur twice
 SPLITS = ("train", "valid", "test")
 
 
@@ -52,8 +52,17 @@ def sentences(folder: Path, split: str) -> list[tuple[str, str]]:
     return list(zip(*sides, strict=True))
 
 
+def test_a_comma_in_the_folder_is_refused_before_fairseq_preprocess_splits_it(tmp_path: Path, capsys):
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"s {n},t {n}\n" for n in range(30)))
+    given = ["--data", tmp_path / "a.csv", "--output", tmp_path / "w,x", "--binarise", tmp_path / "bin"]
+    assert prepare(*given) == 2
+    assert f"{tmp_path}/w,x has a comma, at which fairseq-preprocess splits it: choose" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    assert prepare(*given[:-2]) == 0
+
+
 def test_control_characters_of_a_table_are_escaped(tmp_path: Path, capsys):
-    """A column may be called ESC ] 0 ; title BEL, which would set the title of a terminal."""
+    """A column may be named ESC ] 0 ; title BEL, which would set the title of a terminal."""
     (tmp_path / "a.csv").write_text("x\x1b]0;y\x07,b\n" + "".join(f"s {n},t {n}\n" for n in range(30)))
     assert prepare("--data", tmp_path / "a.csv", "--output", tmp_path / "out") == 0
     said = capsys.readouterr()
@@ -91,7 +100,7 @@ def test_small_held_out_sets_are_named_once(tmp_path: Path, capsys, sizes, warne
 
 
 def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
-    """The expected tokens come from the prepared files, which the steps learnt from the training text have written."""
+    """The expected tokens are in the prepared files, written by the steps learnt from the training text."""
     for number, options in enumerate(
         (["--lowercase"], ["--truecase"], ["--truecase", "--bpe", "30"], ["--unit", "characters", "--lowercase"])
     ):
@@ -107,7 +116,10 @@ def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
 
 
 def test_sources_alone_are_what_they_were_at_training(tmp_path: Path):
-    """The same tokens, with the learnt case and pieces. The output can be used like any prepared text."""
+    """The tokens equal those of the training text, with the same learnt case and word pieces.
+
+    The output can be used like any prepared text.
+    """
     file = write(tmp_path, "csv")[0]
     learnt = ["--columns", "text,rewritten", "--truecase", "--bpe", "30"]
     assert prepare("--data", file, *learnt, "--output", tmp_path / "mine") == 0
@@ -127,7 +139,10 @@ ESSAYS = [(f"{a}, {b}; New-York；1,5|{n}", f"The {a} is near the {b}.") for n, 
 
 
 def test_punctuation_between_topics_is_left_out(tmp_path: Path):
-    """Also at use, and not in the essay. A comma in a number and a hyphen are parts of a topic."""
+    """Topics that are typed later are treated in the same way, but the essay keeps its punctuation.
+
+    A comma in a number and a hyphen belong to a topic.
+    """
     file = write_table(tmp_path / "essays.csv", ESSAYS)
     assert prepare("--data", file, "--topics", "--unit", "joiner", "--output", tmp_path / "out") == 0
     expected = {f"{a} {b} New-York 1,5 {n}": "The" for n, a in enumerate("abcdef") for b in "xyz"}
@@ -161,7 +176,7 @@ def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
     common = ("--data", data, "--columns", "text,rewritten")
     assert prepare(*common, "--output", first, "--truecase", "--bpe", 50) == 0
     earlier = first
-    if kind == "model":  # the files of a model folder of wean-export
+    if kind == "model":  # a model folder has these files of the text, too
         earlier = tmp_path / "model"
         earlier.mkdir()
         for name in ("truecase.model", "bpe.codes"):
@@ -187,6 +202,8 @@ def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
         ),
         (["--test", "new.txt", "new.txt", "--prepared", "x"], "without --data is for --test with one file of sources"),
         (["--data", "new.txt", "--test", "none"], "there is no file none"),
+        (["--data", "."], ". is a folder: name a regular file."),
+        (["--data", "/dev/null"], "/dev/null is a pipe or a device: name a regular file."),
         (["--data", "new.txt", "--test", "5", "new.txt"], "--test takes one number, one file, or two text files"),
     ],
 )
@@ -220,6 +237,18 @@ def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, mon
             "3 malformed rows and 4 good .* line 5: 1 cell instead of 2",
         ),
         ("a.csv", "".join(f"x y,{n}z\n" for n in range(30)), [], "as too many share a source"),
+        (
+            "a.csv",
+            "".join(f"x {n},{n}z\n" for n in range(40)),
+            ["--test", "9999"],
+            "a.csv has 40 pairs, and --test 9999 and --valid 2 leave none to train: ask for fewer.",
+        ),
+        (
+            "a.csv",
+            "".join(f"x {n},{n}z\n" for n in range(40)),
+            ["--test", "30", "--valid", "10"],
+            "a.csv has 40 pairs, and --test 30 and --valid 10 leave none to train: ask for fewer.",
+        ),
         ("a.csv", "x y,z\n" * 30, [], "has 1 pair: there must be 10 at least"),
         ("a.txt", "x y\n", ["--columns", "a"], "--columns takes two names"),
         ("a.csv", "x y,z\n" * 30, ["--language", "../en"], "'../en' is not a language: give two letters"),
@@ -237,13 +266,14 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, capsys, name, content, argu
 
 
 def test_a_language_without_rules_is_refused(tmp_path: Path, capsys):
-    """Moses's tokeniser treats an unknown language as English."""
+    """Without this check, Moses would treat an unknown language as English."""
     file = write_table(tmp_path / "pairs.csv", [(f"a {n}", f"b {n}") for n in range(20)])
     line = ("--data", file, "--unit", "moses", "--output", tmp_path / "out", "--language")
     assert prepare(*line, "xx") == 2
     assert "there are no Moses rules for --language xx: choose from as, bn, ca, cs, de, " in capsys.readouterr().err
     assert prepare(*line, "de") == 0
-    with pytest.raises(UserError, match="there are no Moses rules for --language zz"):  # as in a model's text.json
+    # The text.json of a model may also contain an unknown language.
+    with pytest.raises(UserError, match="there are no Moses rules for --language zz"):
         settings_of({"unit": "moses", "language": "zz"}, tmp_path)
 
 
@@ -258,7 +288,7 @@ def test_tables_given_as_sides_are_noticed(tmp_path: Path, capsys):
 
 
 def test_outside_of_the_environment_it_says_what_to_do(tmp_path: Path):
-    """Python without any of our packages."""
+    """With -S, Python finds none of the installed packages."""
     script = Path(importlib.import_module("own_pairs").__file__)
     done = subprocess.run([sys.executable, "-S", "-E", script, "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -278,7 +308,7 @@ def test_outside_of_the_environment_it_says_what_to_do(tmp_path: Path):
 )
 def test_what_the_text_looks_like_is_said(tmp_path: Path, capsys, arguments, says):
     path = tmp_path / "pairs.csv"
-    tabs = ("\t", "\t\t")  # the same number of tabs on every line would make it a table of tabs
+    tabs = ("\t", "\t\t")  # if every line had the same number of tabs, the file would be a table
     rows = [f"This is{tabs[n % 2]}no. {n} of them.,It is {n}.\n" for n in range(40)]
     path.write_text("".join(rows), encoding="utf-8")
     assert prepare("--data", path, "--output", tmp_path / "out", *arguments) == 0
@@ -289,7 +319,7 @@ def test_what_the_text_looks_like_is_said(tmp_path: Path, capsys, arguments, say
 
 
 def test_text_is_prepared_without_torch_and_fairseq():
-    """Importing them takes seconds."""
+    """Importing torch and fairseq would take seconds."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import own_pairs, wean_fairseq.text\n"
     code += "print([name for name in ('torch', 'fairseq') if name in sys.modules])"
     folder = Path(importlib.import_module("own_pairs").__file__).parent
@@ -316,7 +346,7 @@ def test_raw_text_stands_beside_the_tokens_with_all_references(tmp_path: Path, c
     table = write_table(tmp_path / "table", RAW)
     line = ["--data", table, "--columns", "old,new,more,last", "--test", 6, "--valid", 4, "--lowercase"]
     assert prepare(*line, "--output", tmp_path / "out") == 0
-    # Clean text of each row: no needless character without width, single spaces; an empty line for no reference.
+    # The expected text has single spaces and no zero-width characters, and a missing reference is an empty line.
     clean = {f"Don't go {n}!": (f'Stay, "{n}".', f"Please stay {n}.", last) for n, (*_, last) in enumerate(RAW)}
     for split, size in (("test", 6), ("valid", 4)):
         sources = lines_of(tmp_path / "out", f"{split}.raw.src")
@@ -331,7 +361,7 @@ def test_raw_text_stands_beside_the_tokens_with_all_references(tmp_path: Path, c
 
 @pytest.mark.parametrize("text", ["نمی‌خواهم {}", "क्‍ष {}", "👩‍💻 {}"])
 def test_raw_text_keeps_the_joiners_that_tokens_keep(tmp_path: Path, text: str):
-    """The Unicode Standard, chapter 23.2: a joiner or non-joiner between letters of these scripts changes the text."""
+    """Unicode, chapter 23.2: a joiner or non-joiner between letters of these scripts changes the text."""
     table = write_table(tmp_path / "table", [(text.format(n), f"x {n}") for n in range(20)])
     assert prepare("--data", table, "--test", 5, "--output", tmp_path / "out") == 0
     raw = lines_of(tmp_path / "out", "test.raw.src")
@@ -352,7 +382,7 @@ def test_own_splits_are_taken_whole_and_their_references_kept_from_training(tmp_
     assert sentences(tmp_path / "out", "test") == [row[:2] for row in own]
     assert lines_of(tmp_path / "out", "test.raw.tgt.1") == ["b 3", "z", "z"]
     assert sentences(tmp_path / "out", "valid") == [("v src", "v tgt")]
-    # The target of pair 3 is a reference of the test set, the source of pair 5 one of its sources.
+    # The target of pair 3 is a reference of the test set, and the source of pair 5 is one of its sources.
     assert sentences(tmp_path / "out", "train") == [(f"a {n}", f"b {n}") for n in range(30) if n not in (3, 5)]
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
     assert [source["file"] for source in manifest["sources"]] == ["data", "test", "v.src", "v.tgt"]
@@ -375,7 +405,7 @@ def test_the_draw_depends_on_the_seed_alone_and_not_on_format_or_order(tmp_path:
 
 
 def save(folder: Path, rows: list[tuple[str, str]], files: int = 1) -> None:
-    """Write a table as ``Dataset.save_to_disk`` of datasets 5.2 does, of which only these files are read."""
+    """Write a table like ``Dataset.save_to_disk`` of datasets 5.2, but only with the files that are read."""
     folder.mkdir(parents=True)
     names = [f"data-{number:05}-of-{files:05}.arrow" for number in range(files)]
     for number, name in enumerate(names):
@@ -389,7 +419,7 @@ def save(folder: Path, rows: list[tuple[str, str]], files: int = 1) -> None:
 
 
 def test_a_saved_table_has_the_pairs_of_a_text_file(tmp_path: Path):
-    """The expected result is the splits that a table in JSON lines with the same rows gives."""
+    """The expected splits come from a table in JSON lines with the same rows."""
     save(tmp_path / "saved", PAIRS)
     [table] = write(tmp_path, "jsonl")
     assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "a") == 0
@@ -436,7 +466,7 @@ def test_a_damaged_saved_table_is_refused(tmp_path: Path, capsys, state: str, sa
 @pytest.mark.parametrize("packing", ["lz4", "zstd"])
 @pytest.mark.parametrize("is_dictionary", [False, True])
 def test_a_saved_table_with_packed_columns_is_refused(tmp_path: Path, capsys, packing: str, is_dictionary: bool):
-    """A file of 300 KB can have 3 GB. The library datasets never packs them."""
+    """A file of 300 KB with compressed columns can contain 3 GB. The library datasets never compresses columns."""
     save(tmp_path / "saved", PAIRS)
     [path] = (tmp_path / "saved").glob("*.arrow")
     table = pa.table({"text": [a for a, _ in PAIRS], "rewritten": [b for _, b in PAIRS]})
@@ -452,7 +482,7 @@ def test_a_saved_table_with_packed_columns_is_refused(tmp_path: Path, capsys, pa
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_saved_table_with_damaged_bytes_is_one_sentence(tmp_path: Path, capsys, seed: int):
-    """PyArrow takes lengths and places from the file, and reads outside of it if they are not checked."""
+    """PyArrow takes lengths and positions from the file, and reads outside of it unless they are checked."""
     save(tmp_path / "saved", PAIRS)
     [path] = (tmp_path / "saved").glob("*.arrow")
     content, chance = bytearray(path.read_bytes()), Random(seed)
@@ -465,7 +495,7 @@ def test_a_saved_table_with_damaged_bytes_is_one_sentence(tmp_path: Path, capsys
 
 @pytest.mark.parametrize("split", [".", "..", "link"])
 def test_saved_splits_that_lead_back_are_refused(tmp_path: Path, capsys, split: str):
-    """Their number would double at each level."""
+    """Links that lead back would double the number of splits at each level."""
     save(tmp_path / "saved", PAIRS)
     (tmp_path / "saved" / "state.json").unlink()
     (tmp_path / "saved" / "dataset_dict.json").write_text(json.dumps({"splits": [split, "copy"]}))
@@ -477,7 +507,7 @@ def test_saved_splits_that_lead_back_are_refused(tmp_path: Path, capsys, split: 
 
 @pytest.mark.parametrize("version", [None, "0.17.1", "9.0.0", "14.0.0", "14.0.0.dev3"])
 def test_without_a_safe_pyarrow_its_package_is_named(tmp_path: Path, capsys, monkeypatch, version: str | None):
-    """CVE-2023-47248 names the versions 0.14.0 to 14.0.0."""
+    """CVE-2023-47248 affects pyarrow 0.14.0 to 14.0.0."""
     save(tmp_path / "saved", PAIRS)
     monkeypatch.setitem(sys.modules, "pyarrow", version and SimpleNamespace(__version__=version))
     assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "out") == 2

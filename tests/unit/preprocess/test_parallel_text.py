@@ -1,6 +1,7 @@
-"""Test the text preparation as a command: its outputs, and invalid input, which leaves no files behind."""
+"""Test the command that prepares parallel text: its output files, and invalid input, after which no file remains."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,10 @@ def test_an_unknown_word_becomes_the_dictionary_s(pair, tmp_path):
 
 
 def test_an_option_that_is_not_given_leaves_outputs_of_earlier_versions_complete(pair, tmp_path):
-    """Their manifests lack --unknown. New options in a manifest would make a recipe refuse its own earlier text."""
+    """Manifests of earlier versions do not have --unknown.
+
+    If the manifest recorded a new option, a recipe would refuse text that it had prepared earlier.
+    """
     assert run("--output", tmp_path / "out", "--train", *pair).returncode == 0
     assert "unknown" not in json.loads((tmp_path / "out" / "manifest.json").read_text())["options"]
 
@@ -76,8 +80,18 @@ def test_empty_sides_are_refused_or_dropped_from_training(pair, tmp_path):
     assert not (tmp_path / "out").exists()
     assert run("--output", tmp_path / "out", "--drop-empty", "--train", *pair).returncode == 0
     assert (tmp_path / "out" / "train.tgt").read_text() == "A cat .\nx\n"
-    never = run("--output", tmp_path / "other", "--drop-empty", "--test", *pair)  # a test set keeps its lines
+    never = run("--output", tmp_path / "other", "--drop-empty", "--test", *pair)  # a test set keeps all its lines
     assert never.returncode == 2
+
+
+def test_a_path_that_is_not_a_file_is_named(pair, tmp_path):
+    pair[1].unlink()
+    os.mkfifo(pair[1])
+    result = run("--output", tmp_path / "out", "--train", *pair)
+    said = f"{pair[1]} is a pipe or a device: name a regular file."
+    assert (result.returncode, result.stderr) == (2, f"parallel_text: error: {said}\n")
+    result = run("--output", tmp_path / "out", "--train", pair[0], tmp_path)
+    assert f"{tmp_path} is a folder: name a regular file." in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -114,7 +128,7 @@ def test_overwrite_replaces_nothing_but_an_earlier_output(pair, tmp_path):
     other = tmp_path / "corpus"
     other.mkdir()
     (other / "train.src").write_text("mine\n")
-    for out in (other, pair[0]):  # a directory that holds something else, and a file
+    for out in (other, pair[0]):  # a directory with other content, and a file
         result = run("--output", out, "--overwrite", "--train", *pair)
         assert result.returncode == 2
         assert "is not, or not only, an earlier output" in result.stderr

@@ -1,7 +1,7 @@
 """Test the grammar of the synthetic paraphrase pairs: its English, its changes to a sentence, and its tables.
 
-Expected values come from English grammar, from the rule that the target adds no content, or from the tables from which
-the sentences are drawn; none is a recorded output.
+Expected values come from English grammar, from the rule that the target adds no content, or from the tables of the
+sentences. No expected value is a recorded output.
 """
 
 import re
@@ -142,7 +142,7 @@ def test_names_and_numbers_of_the_target_come_from_the_source(pairs):
 
 
 def test_target_keeps_the_meaning_and_is_never_more_formal(pairs):
-    """Each noun and adjective of the target replaces a source word of the same set, which is at least as formal."""
+    """Each noun and adjective of a target is in the synonym set of a source word, and not more formal than it."""
     rank = {}
     for key, entry in lexicon.LEXICON.items():
         if entry.kind in ("noun", "adjective"):
@@ -164,7 +164,10 @@ def test_target_keeps_the_meaning_and_is_never_more_formal(pairs):
 
 
 def test_target_does_what_the_source_does(pairs):
-    """Each verb of the target has a source word of its set, as a verb or nominalised; eight replace wordy phrases."""
+    """Each verb of the target is in the synonym set of a source word, as a verb or as a noun.
+
+    Eight verbs are exceptions, because they replace wordy phrases.
+    """
     owner = {}
     for key, entry in lexicon.LEXICON.items():
         if entry.kind == "verb":
@@ -180,7 +183,10 @@ def test_target_does_what_the_source_does(pairs):
 
 
 def test_every_synonym_set_occurs_on_both_sides(pairs):
-    """The sources have two words of every set, and the targets one word of every set and two of nine sets in ten."""
+    """The sources use at least two words of every synonym set.
+
+    The targets use at least one word of every set, and at least two words of 90 % of the sets.
+    """
     texts = [" ".join(f" {pair[side]} " for pair in pairs) for side in (0, 1)]
     occurring = []
     for entry in lexicon.LEXICON.values():

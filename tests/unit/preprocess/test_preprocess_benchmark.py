@@ -29,7 +29,7 @@ def test_quick_run_writes_both_files(benchmark, tmp_path, capsys):
 
 
 def test_tags_without_an_end_and_long_documents_end():
-    """Each took a time that grows with the square of the length."""
+    """An earlier version took time that grew with the square of the length."""
     read = importlib.import_module("lcsts").read_documents
     broken = []
     lines = ["<doc>", "<doc " * 200_000, "<summary>", *["a"] * 400_000, "</summary>", "</doc>"]

@@ -1,7 +1,7 @@
-"""For any input, a script writes complete output with the same number of lines on all sides, or only one sentence.
+"""Test with any input that a script writes a complete output with equally many lines on all sides, or one message.
 
-Random bytes, empty files, CRLF, surrogates, NUL, endless lines, line breaks that only some readers know, and special
-symbols typed in the text, in files with the names that each script takes.
+The input is random bytes, empty files, CRLF, surrogates, NUL, endless lines, line breaks that only some readers know,
+and special symbols typed in the text. The files have the names that each script takes.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ FRAGMENTS = [
     b"|", b'"', b"'", b"&lt;unk&gt;", b"@@ ", b"{", b"0", b"-1", b"nan",
 ]  # fmt: skip
 TURK = ["norm", *(f"turk.{number}" for number in range(8))]
-# Fragments of the format of each script, so that the fuzzing gets past its first line.
+# Fragments in the format of each script are needed to reach more than the first line.
 FORMATS = {
     "own_pairs": (["pairs.csv"], ["--data", "pairs.csv"], [b"a b,c d\n"]),
     "parallel_text": (["s", "t"], ["--lowercase", "--train", "s", "t", "--test", "t", "s", "--drop-empty"], []),
@@ -77,14 +77,14 @@ FORMATS = {
 DOCUMENT = (
     "<doc id=0>\n<human_label>4</human_label>\n<summary>\n短\n</summary>\n<short_text>\n长\n</short_text>\n</doc>\n"
 )
-# {"train": [{}, {}], "test": [{}, {}]} in the format of Torch
+# MAP is {"train": [{}, {}], "test": [{}, {}]} in the serialisation format of Torch 7.
 MAP = struct.pack("<iii", 3, 1, 2) + b"".join(
     struct.pack("<ii", 2, len(split)) + split
     + struct.pack("<iii", 3, index, 2)
     + b"".join(struct.pack("<idiii", 1, line, 3, index + line, 0) for line in (1, 2))
     for index, split in ((10, b"train"), (20, b"test"))
 )  # fmt: skip
-# Valid files by name. All other files are two lines of text.
+# The following files need a special valid content. All other valid files are two lines of text.
 SOUND = {
     "N.map.t7": MAP,
     "pairs.csv": b"".join(b"no. %d,number %d\n" % (n, n) for n in range(12)),
@@ -110,7 +110,7 @@ def spoilt(name):
 
 
 def contents(extra):
-    """Return files: any bytes, pieces that mean something, and well-formed lines."""
+    """Return a strategy for files of random bytes, of format fragments, or of well-formed lines."""
     pieces = st.lists(st.sampled_from([*FRAGMENTS, *extra, *extra, *extra]), max_size=12).map(b"".join)
     lines = st.integers(0, 4).map(lambda number: (b"".join(extra) + b"one two\n") * number)
     header = st.just(extra[0] if extra else b"")
@@ -118,7 +118,7 @@ def contents(extra):
 
 
 def run_script(script, folder, arguments, names):
-    """Run in-process with the paths inside ``folder``. Return status, messages."""
+    """Run a script in this process with the paths in ``folder``, and return the status and the messages."""
     words = [str(folder / word) if word in names or word == "." else word for word in arguments]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -127,7 +127,7 @@ def run_script(script, folder, arguments, names):
 
 
 def check_output(folder):
-    """Check that the output is complete, and that every reader finds the same lines in all files of a split."""
+    """Check that the output is complete, and that different programs read the same lines from all files of a split."""
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert set(manifest["files"]) == {path.name for path in folder.iterdir()} - {"manifest.json"}
     for split, counts in manifest["splits"].items():
@@ -181,7 +181,7 @@ def test_any_files_give_a_complete_output_or_one_sentence(script):
 def test_very_long_line(unit, tmp_path):
     (tmp_path / "s").write_bytes(LONG + b"\n" + b"x" * 500_000 + b"\n")
     (tmp_path / "t").write_bytes(b"short\nshort\n")
-    if unit == "moses":  # whose patterns take their time
+    if unit == "moses":  # the patterns of Moses are slow
         (tmp_path / "s").write_bytes(LONG[:50_000] + b"\nx\n")
     assert run_script("parallel_text", tmp_path, ["--train", "s", "t", "--unit", unit], ["s", "t"])[0] == 0
     check_output(tmp_path / "out")

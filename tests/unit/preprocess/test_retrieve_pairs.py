@@ -1,4 +1,4 @@
-"""Test retrieval of similar pairs: by naive loops over all of them, without leaks, and as a command."""
+"""Test the retrieval of similar pairs against loops over all pairs, without leaks, and as a command."""
 
 import json
 import math
@@ -12,7 +12,7 @@ SPLITS = {"train": 60, "valid": 9, "test": 9}
 
 
 def naive_vectors(sources):
-    """TF-IDF as in scikit-learn by default: count x (1 + ln((1 + n) / (1 + sentences that have the word)))."""
+    """Return a function for TF-IDF as in scikit-learn: count x (1 + ln((1 + n) / (1 + sentences with the word)))."""
     having = Counter(word for source in sources for word in set(source.split()))
 
     def vector(sentence):
@@ -25,7 +25,7 @@ def naive_vectors(sources):
 
 
 def naive_best(sentence, pairs, forbidden=()):
-    """Return the greatest cosine over all allowed pairs."""
+    """Return the greatest cosine over all allowed pairs, and the cosines of all pairs."""
     vector = naive_vectors([p for p, _ in pairs])
     asked = vector(sentence)
     likeness = [sum(asked.get(word, 0) * weight for word, weight in vector(p).items()) for p, _ in pairs]
@@ -33,7 +33,7 @@ def naive_best(sentence, pairs, forbidden=()):
 
 
 def random_pairs(seed, number):
-    """Return random pairs of short sentences over eight words, so that sentences repeat."""
+    """Return random pairs of short sentences over eight words, so that sentences occur several times."""
     rng = random.Random(seed)
 
     def sentence():
@@ -70,7 +70,10 @@ def run(data, output, *options):
 
 
 def test_every_sentence_gets_the_most_similar_pair_and_none_that_tells_its_target(data, tmp_path, monkeypatch):
-    """The oracle is the greatest cosine over all pairs, in training without pairs that have this sentence or target."""
+    """The retrieved pair must have the greatest cosine of all allowed pairs.
+
+    In training, pairs with the same sentence or the same target are not allowed.
+    """
     monkeypatch.setattr(retrieve_pairs, "CELLS", 7 * SPLITS["train"])
     assert run(data, tmp_path / "out") == 0
     train = read(data, "train")
@@ -86,7 +89,7 @@ def test_every_sentence_gets_the_most_similar_pair_and_none_that_tells_its_targe
 
 
 def test_a_sentence_without_a_common_word_has_no_pair(tmp_path, capsys):
-    """A sentence whose only similar pairs reveal its target has no pair either."""
+    """A sentence gets no pair either if all similar pairs reveal its target."""
     data = write(tmp_path / "text", {"train": [("a b", "c"), ("a", "a b")], "test": [("z",), ("a",)]})
     assert run(data, tmp_path / "out") == 0
     assert lines(tmp_path / "out/train.src") == ["a b", "a"]
@@ -97,7 +100,10 @@ def test_a_sentence_without_a_common_word_has_no_pair(tmp_path, capsys):
 
 
 def test_memory_does_not_grow_with_sentences_times_pairs(monkeypatch):
-    """With more pairs, fewer sentences are processed at a time. One if there are more pairs than cells."""
+    """With more pairs, fewer sentences are processed at a time.
+
+    If there are more pairs than cells, sentences are processed one by one.
+    """
     monkeypatch.setattr(retrieve_pairs, "CELLS", 20)
     pairs = random_pairs(3, 50)
     retriever = retrieve_pairs.Retriever(pairs)
@@ -130,7 +136,7 @@ def test_new_sentences_get_pairs_from_another_directory(data, tmp_path):
 
 
 def test_sentences_are_cut_first(tmp_path):
-    """Targets only where they are trained on: references stay whole."""
+    """Targets are cut only in training data, because references must stay complete."""
     pairs = [("a b c d", "e f g h"), ("b c e", "h i j k")]
     data = write(tmp_path / "text", {"train": pairs, "test": pairs})
     assert run(data, tmp_path / "out", "--max-words", 2) == 0

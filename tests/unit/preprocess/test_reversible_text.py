@@ -1,4 +1,4 @@
-"""Test the unit joiner: text to tokens to text is the identity, and tokens are what a model should read."""
+"""Test that tokens of the unit joiner can be joined to the original text, and that they suit a model."""
 
 import importlib
 import tempfile
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from wean_fairseq.text import Text, TextSettings, reversible, steps
 from wean_fairseq.text.cleaning import Cleaner
 
-# Everyday lines that other detokenisers restore wrongly. Each line is its own expected value.
+# Other detokenisers restore these everyday lines incorrectly. Each line is its own expected value, because splitting
+# and joining must give the same line.
 LINES = """\
 What’s the best way? I don't think so, isn't it? He said “come in”, 'now' and ‘later’.
 Look at https://example.org/a?b=1&c=%20#d. Or (see www.example.org/a_(b)), ftp://x.org/.
@@ -57,7 +58,7 @@ def test_everyday_lines_come_back() -> None:
 
 @pytest.mark.parametrize(
     ("line", "tokens"),
-    [  # written by hand, from the rules in the module's docstring
+    [  # expected by hand, from the rules in the module's docstring
         ("He said: “don’t”.", "He said ￭: “￭ don ￭’t ￭” ￭."),
         ('Hello, world (it\'s "fine")!', 'Hello ￭, world (￭ it ￭\'s "￭ fine ￭" ￭) ￭!'),
         ("and/or 10:30 1,000.50 3/4/2020", "and ￭/￭ or 10:30 1,000.50 3/4/2020"),
@@ -112,7 +113,7 @@ def test_zero_width_joiners_stay_where_scripts_need_them() -> None:
 
 @pytest.fixture(scope="module")
 def joined_bpe():
-    """The step from joiner tokens to pieces, learnt from the lines above without their marks."""
+    """Yield the function that splits joiner tokens into word pieces, learnt from the lines above without markers."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "codes"
         lines = [reversible.split(line).replace(steps.MARK, "") for line in LINES * 3]
@@ -129,7 +130,7 @@ def test_pieces_keep_marks_whole(joined_bpe) -> None:
 @given(line=NASTY)
 @settings(max_examples=150, deadline=None)
 def test_text_comes_back_from_pieces(joined_bpe, line: str) -> None:
-    text = Text(TextSettings(unit="joiner", bpe=True))  # without a folder it leaves the pieces to this test
+    text = Text(TextSettings(unit="joiner", bpe=True))  # a text without a folder has no BPE, so the test applies it
     pieces = text.cleaner.guard(joined_bpe(text.prepare(line)))
     assert text.restore(pieces) == text.clean(line)
 

@@ -1,4 +1,4 @@
-"""Test the quickstart's generator: bytes are the same for a seed, bad input is refused, and splits share nothing."""
+"""Test the generator of the quickstart data: reproducible bytes, refused input, and splits without common sentences."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ def test_other_seed_gives_other_sentences():
 
 def test_only_the_stable_method_of_random_is_used():
     class OnlyRandom:
-        """`random()` is the one method whose numbers Python promises to keep."""
+        """A source of random numbers with `random()` only, which Python promises to keep the same between versions."""
 
         def __init__(self):
             self.random = Random(5).random
@@ -106,7 +106,7 @@ def test_files_counts_and_manifest(tmp_path):
 
 
 def test_a_model_of_the_text_reads_ordinary_sentences(tmp_path, pairs):
-    """Running text of each sentence becomes the sentence's own tokens by the steps that the manifest has."""
+    """The text settings in the manifest turn the running text of each sentence into the tokens of the data."""
     assert run(tmp_path / "data", *SMALL).returncode == 0
     text = Text(read_text_settings(tmp_path / "data"))
     assert (

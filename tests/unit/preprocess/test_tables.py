@@ -1,6 +1,6 @@
-"""Test tables of pairs in common formats: every format and dialect gives the pairs that were written into it.
+"""Test reading tables of pairs: every format and dialect must give the pairs that were written.
 
-Expected pairs are the ones that the test wrote, by the rules of the format (RFC 4180 for CSV, json for JSON).
+The test wrote the expected pairs by the rules of the format (RFC 4180 for CSV, json for JSON).
 """
 
 import csv
@@ -51,15 +51,15 @@ def escaped(text: str) -> str:
 
 
 class Reader:
-    """Reads a table. ``said`` is the printed text."""
+    """Reads a table. The attribute ``said`` is the printed text."""
 
     def __init__(self, folder: Path, capsys) -> None:
         self.folder = folder
         self.capsys = capsys
         self.said = ""
 
-    def __call__(self, content: str | bytes, *, paths=None, columns=None, header=None, **options):
-        path = self.folder / "pairs"
+    def __call__(self, content: str | bytes, *, name="pairs", paths=None, columns=None, header=None, **options):
+        path = self.folder / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         parsed = build_parser("reader", "").parse_args(["--output", "none"])
         options = Namespace(**(vars(parsed) | options))
@@ -183,9 +183,9 @@ def test_parquet_gives_the_pairs_that_it_has(read: Reader, tmp_path: Path, packe
 
 
 def test_a_small_parquet_file_with_billions_of_rows_is_refused(read: Reader, tmp_path: Path, monkeypatch):
-    """Parquet stores equal rows once."""
+    """Parquet stores equal rows only once, so a small file may have very many rows."""
     duckdb = pytest.importorskip("duckdb")
-    monkeypatch.setattr(files, "_UNPACKED", 1000)  # bytes, instead of 4 MiB
+    monkeypatch.setattr(files, "_UNPACKED", 1000)  # 1,000 bytes instead of 4 MiB
     rows = f"SELECT '{'a ' * 500}' AS source, '{'b ' * 500}' AS target FROM range(5000)"
     duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/rows.parquet' (FORMAT parquet)")
     with pytest.raises(InputError, match="is 100 times larger when it is unpacked: save it as CSV"):
@@ -241,7 +241,7 @@ def test_a_long_cell_that_is_almost_a_number_ends(text: str):
     [
         (("Complex sentence", "Simple sentence"), True),
         (("original", "rewritten"), True),
-        (("Write the sentence here:", "Write a simpler one:"), True),  # without the full stop of the rows
+        (("Write the sentence here:", "Write a simpler one:"), True),  # the rows do not end with this punctuation mark
         (("原文", "改写"), True),
         (("Anna sold house number 99.", "Anna gave it away."), False),
         (("99", "number"), False),
@@ -255,7 +255,7 @@ def test_the_header_is_guessed_and_the_option_overrides_the_guess(read: Reader, 
 
 
 def swallowing(first: int, last: int, closing: str) -> str:
-    """Commas, with a quotation mark that opens in one row and closes in another."""
+    """Return CSV with a quotation mark that opens in one row and closes in another."""
     rows = [f"{a},{b}" for a, b in PAIRS]
     rows[first], rows[last] = f'"{rows[first]}', closing.format(*PAIRS[last])
     return "source,target\n" + "\n".join(rows) + "\n"
@@ -357,13 +357,13 @@ REFUSED = {
     "JSON that ends early": (json.dumps(objects(PAIRS))[:-9], {}, "line 1 of .* is not JSON"),
     "JSON array without end": (json.dumps(objects(PAIRS))[:-1], {}, "ends within a JSON array"),
     "JSON and more": (json.dumps(objects(PAIRS)) + " x", {}, "has text after its JSON array"),
-    # Each name is looked up in each row: half a minute for 200 rows with 1,000 separate names.
+    # Looking up every name in every row took half a minute for 200 rows with 1,000 different names each.
     "many names in JSON": (
         json_lines({f"k{n}.{m}": "a" for m in range(999)} for n in range(11)),
         {},
         "has more than 10,000 names",
     ),
-    # The time for the names grows with the product of their number and their depth.
+    # For nested names, the time grows with the number of names multiplied by their depth.
     "deep names": (
         '{"a":' * 900 + '{"b": "x y", "c": "d"}' + "}" * 900,
         {},
@@ -380,6 +380,31 @@ def test_what_cannot_be_right_is_refused(read: Reader, kind: str):
         read(content, **options)
 
 
+@pytest.mark.parametrize(
+    "first", ['rce": "a, b", "target": "c"}', "{source: 1, 2}", "<<<<<<< HEAD", ',{"source": "a"}']
+)
+def test_json_lines_are_recognised_although_the_first_is_damaged(read: Reader, first: str):
+    """Otherwise the commas in the lines would be taken for those of CSV."""
+    assert len(read(f"{first}\n" + json_lines(objects(PAIRS)))) == 40
+    assert "JSON lines; source = column 1 source" in read.said
+    assert "left out: 1 malformed (first: line 1, expecting" in read.said
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{source: a, target: b}\n" * 20, "line 1 of .*pairs.jsonl.* is not JSON"),
+        ("a, b\nc, d\n", "line 1 of .*pairs.jsonl.* is not JSON"),
+        ("1\n2\n", "has no rows of text: line 1 is neither a JSON object nor a list"),
+        ("", "has no rows"),
+    ],
+)
+def test_a_file_with_a_name_of_json_is_read_as_json(read: Reader, content: str, says: str):
+    for name in ("pairs.jsonl", "pairs.jsonl.gz"):
+        with pytest.raises(InputError, match=says):
+            read(gzip.compress(content.encode()) if name.endswith(".gz") else content, name=name)
+
+
 def test_bad_utf8_is_replaced_on_request(read: Reader):
     for content in (joined([("caf\udce9", "x y"), *PAIRS], ","), json_lines(objects([("caf\udce9", "x y"), *PAIRS]))):
         data = content.encode("utf-8", "surrogateescape")
@@ -393,7 +418,7 @@ def test_marks_within_cells_stay_and_are_named(read: Reader):
 
 
 def test_a_dialect_that_shows_late_in_the_file_is_noticed(read: Reader):
-    """The sample is the first 1,000 lines."""
+    """The dialect is guessed from the first 1,000 lines."""
     rows = [(f"{n} Anna bought it", f"{n} she did") for n in range(1500)]
     assert read(written([*rows, *MARKED])) == rows + MARKED
     late = joined([tuple(f'"{escaped(cell)}"' for cell in row) for row in [*rows, *MARKED]], ",")
@@ -401,7 +426,7 @@ def test_a_dialect_that_shows_late_in_the_file_is_noticed(read: Reader):
 
 
 def test_two_text_files_are_aligned_pairs(read: Reader, tmp_path: Path):
-    paths = [tmp_path / "a.csv", tmp_path / "b.tsv"]  # content decides
+    paths = [tmp_path / "a.csv", tmp_path / "b.tsv"]  # the content decides, not the name
     for side, path in enumerate(paths):
         path.write_text("".join(f"{row[side]}\n" for row in [*MARKED, ("x", ""), MARKED[0]]))
     assert read("", paths=paths) == MARKED

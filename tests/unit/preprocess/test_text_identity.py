@@ -1,4 +1,4 @@
-"""Test the benchmark of text to tokens to text: its numbers are those of the lines, and a difference fails."""
+"""Test the benchmark that restores text from tokens: it must count the lines correctly, and report differences."""
 
 import importlib
 import struct
@@ -23,7 +23,7 @@ def test_shares_of_lines_that_come_back(benchmark, tmp_path: Path, capsys) -> No
     (tmp_path / "raw").write_text("It costs 5€, they say.\nIt isn’t “so”, they say.\nshort\n", encoding="utf-8")
     assert benchmark.main([str(tmp_path / "raw"), "--units", "joiner", "moses", "--truecase", "--bpe", "5"]) == 0
     rows = [[cell.strip() for cell in row.split("|")[1:5]] for row in capsys.readouterr().out.splitlines()[2:]]
-    assert rows == [["raw", "2", "joiner", "100.00"], ["raw", "2", "moses", "50.00"]]  # 5€ comes back as 5 €
+    assert rows == [["raw", "2", "joiner", "100.00"], ["raw", "2", "moses", "50.00"]]  # Moses restores 5€ as 5 €
 
 
 def test_a_difference_fails(benchmark, tmp_path: Path, monkeypatch, capsys) -> None:

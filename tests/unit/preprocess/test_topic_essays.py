@@ -1,6 +1,6 @@
-"""Test the topic essays: every sentence is one of the grammar for its topics, and exactly the given topics occur.
+"""Test that every sentence of an essay follows the grammar, and that the essay is about exactly its topics.
 
-The test lists every sentence that the grammar's file can produce and compares the sentences of an essay with that list.
+The test lists all sentences that the grammar file can produce, and looks up the sentences of an essay in this list.
 """
 
 import itertools
@@ -57,7 +57,7 @@ def essays(language, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sentences(language):
-    """Return the role or kind and the topic word (or none) of every sentence of each domain."""
+    """Return the role or kind and the topic word or None of every sentence, for each domain."""
     found = {}
     for name, parts in TEXTS[language].items():
         domain = found[name] = {}
@@ -87,7 +87,7 @@ def test_grammar_is_even(sentences):
 
 
 def test_a_topic_word_stands_for_itself_only(sentences, language):
-    """Each of the 150 words has one domain and role, and occurs only in sentences about it."""
+    """Each of the 150 topic words has one domain and one role, and occurs only in sentences about itself."""
     topics = {word: name for name, domain in sentences.items() for _, word in domain.values() if word}
     assert len(topics) == 150
     for name, domain in sentences.items():
@@ -112,7 +112,10 @@ def test_sentences_are_tokens_with_single_spaces_and_one_full_stop(sentences, la
 
 
 def test_every_choice_of_topics_fits_into_an_essay(sentences):
-    """80 tokens are enough for any five topics; one topic, or scene and feeling, with one more sentence fill 30."""
+    """Any five topics fit into 80 tokens.
+
+    Essays with one topic, or with a scene and a feeling, have at least 30 tokens with one more sentence.
+    """
     for domain in sentences.values():
         sizes = {}
         for text, key in domain.items():
@@ -145,7 +148,8 @@ def test_sizes(essays, language):
     shares = {1: 0.05, 2: 0.15, 3: 0.25, 4: 0.3, 5: 0.25}
     assert set(counts) == set(shares)
     assert all(abs(counts[size] / 4600 - share) < 0.03 for size, share in shares.items())
-    assert min(Counter(domain for _, _, domain in everything).values()) > 650  # 767 on average, standard deviation 25
+    # the mean is 767 and the standard deviation 25
+    assert min(Counter(domain for _, _, domain in everything).values()) > 650
     assert {len(split_sentences(essay, language)) for _, essay, _ in everything} == {3, 4, 5, 6}
 
 
@@ -170,7 +174,7 @@ def test_order_of_an_essay(essays, sentences, language):
 def test_topics_come_in_any_order(essays, sentences):
     roles = {word: role for domain in sentences.values() for role, word in domain.values() if word}
     first = Counter(roles[topics[0]] for topics, _, _ in read(essays, "train"))
-    assert all(abs(first[role] - 800) < 120 for role in ROLES)  # 4,000 / 5, standard deviation 25
+    assert all(abs(first[role] - 800) < 120 for role in ROLES)  # the mean is 4,000 / 5, and the standard deviation 25
     pairs = Counter(
         ROLES.index(roles[one]) < ROLES.index(roles[two])
         for topics, _, _ in read(essays, "train")
@@ -216,7 +220,7 @@ def test_manifest_and_topics(essays, language, sentences):
 
 def test_only_the_stable_method_of_random_is_used(language):
     class OnlyRandom:
-        """`random()` is the one method whose numbers Python promises to keep."""
+        """A source of random numbers with `random()` only, which Python promises to keep the same between versions."""
 
         def __init__(self):
             self.random = Random(5).random

@@ -1,4 +1,4 @@
-"""Test word alignment, its phrases and their labels by hand, by naive loops, and as a command."""
+"""Test word alignment, phrases and their labels with cases computed by hand and loops, and test the command."""
 
 import json
 import math
@@ -18,7 +18,10 @@ def sides(pairs):
 
 
 def naive_align(pairs, iterations):
-    """Compute the model of Dyer et al. cell by cell. Return the positions from the last table, -1 = no word."""
+    """Compute the model of Dyer et al. cell by cell.
+
+    Return the aligned positions from the last table, where -1 means that no word is aligned.
+    """
     rows = defaultdict(set)
     for source, target in pairs:
         for e in [None, *source.split()]:
@@ -63,7 +66,7 @@ def random_pairs(seed, number=40):
 @pytest.mark.parametrize("cells", [7, 50, 10**6])
 @pytest.mark.parametrize("iterations", [1, 4])
 def test_the_alignment_is_that_of_the_naive_loops(cells, iterations, monkeypatch):
-    monkeypatch.setattr("corpus.alignment._CELLS", cells)  # batches of one pair, of some, of all
+    monkeypatch.setattr("corpus.alignment._CELLS", cells)  # batches of one pair, of some pairs, and of all pairs
     pairs = random_pairs(3)
     assert align(*sides(pairs), iterations).tolist() == naive_align(pairs, iterations)
 
@@ -82,21 +85,30 @@ def test_words_that_always_meet_are_aligned_wherever_they_stand():
 
 
 def test_symmetrisation_by_hand():
-    """Both directions have (0, 0) and (2, 2). (1, 1) and (3, 2) are next to them, but (0, 3) is not."""
+    """Both directions have (0, 0) and (2, 2).
+
+    (1, 1) and (3, 2) are added, because they are next to these links, and (0, 3) is not.
+    """
     forward, backward = [0, 1, 2, 0], [0, -1, 2, 2]
     assert symmetrise(forward, backward, grow=False) == {(0, 0), (2, 2)}
     assert symmetrise(forward, backward, grow=True) == {(0, 0), (1, 1), (2, 2), (3, 2)}
 
 
 def test_growing_stops_where_both_words_are_linked():
-    """(0, 1) touches (0, 0) and (1, 1), but both of its words have a link by then. Below, word 1 has none."""
+    """(0, 1) is next to (0, 0) and (1, 1), but both of its words already have a link.
+
+    In the last case, target word 1 has no link, so (0, 1) is added.
+    """
     assert symmetrise([0, 1], [1, 1], grow=False) == {(1, 1)}
     assert symmetrise([0, 1], [1, 1], grow=True) == {(0, 0), (1, 1)}
     assert symmetrise([0, 0], [0, 1], grow=True) == {(0, 0), (0, 1), (1, 1)}
 
 
 def test_smallest_phrases_by_hand():
-    """Words 1 and 2 cross over to 2 and 1. Word 3 has two words, with an unlinked one between them; 5 has none."""
+    """Words 1 and 2 are aligned with 2 and 1.
+
+    Word 3 is aligned with words 3 and 5, so its phrase also contains the unaligned target word 4.
+    """
     links = {(0, 0), (1, 2), (2, 1), (3, 3), (3, 5)}
     blocks = list(smallest_blocks(links))
     assert blocks == [
@@ -106,13 +118,16 @@ def test_smallest_phrases_by_hand():
         Block((3, 4), (3, 6)),
         Block((3, 4), (3, 6)),
     ]
-    # A word between the two of another joins their phrase: the block of (3, 3) grows over (2, 4) as well.
+    # A word between two words of a phrase belongs to the phrase, so the phrase of (3, 3) also contains (2, 4).
     assert set(smallest_blocks({(2, 4), (3, 3), (3, 5)})) == {Block((2, 3), (4, 5)), Block((2, 4), (3, 6))}
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_phrases_are_consistent_with_the_alignment_and_do_not_overlap(seed):
-    """Och and Ney: no link leaves a phrase pair, and there is one inside. Checked by all links of random pairs."""
+    """By the definition of Och and Ney, no link crosses the border of a phrase pair, and one link or more is inside.
+
+    The test checks all links of random sentence pairs.
+    """
     rng = random.Random(seed)
     source, target = ([f"w{rng.randint(0, 5)}" for _ in range(rng.randint(1, 9))] for _ in range(2))
     links = {(rng.randrange(len(source)), rng.randrange(len(target))) for _ in range(rng.randint(0, 8))}
@@ -137,7 +152,8 @@ def test_the_rarest_words_are_chosen_first():
     for number in range(1, 5):
         assert weak_labels.rarest_blocks(source, target, links, counts, number, 3) == order[:number]
     long = weak_labels.rarest_blocks(source, target, links | {(3, 0)}, counts, 4, 3)
-    assert long == [Block((2, 3), (4, 5)), Block((1, 2), (1, 2))]  # the block that (3, 0) joins is longer than 3 words
+    # The phrase that contains (3, 0) has more than 3 words and is therefore not chosen.
+    assert long == [Block((2, 3), (4, 5)), Block((1, 2), (1, 2))]
 
 
 def write(folder, **texts):

@@ -1,4 +1,4 @@
-"""Test vectors learnt from text: the task's own reader accepts them, and neighbours are similar."""
+"""Test vectors that are learnt from text: the task can read them, and neighbours are similar."""
 
 import json
 import os
@@ -17,7 +17,7 @@ pytest.importorskip("gensim")
 import word_vectors as script
 
 PREPROCESS = Path(__file__).resolve().parents[3] / "preprocess"
-# Drinks are drunk and towns are travelled to: words of a kind share their contexts.
+# Words of the same kind share their contexts, because people drink drinks and travel to towns.
 DRINKS, TOWNS = ["tea", "milk", "juice"], ["rome", "oslo", "北京"]
 LINES = [f"she likes to drink warm {drink} at home" for drink in DRINKS]
 LINES += [f"he will travel by train to {town} in spring" for town in TOWNS]
@@ -36,7 +36,7 @@ def test_vectors_are_read_back_and_mean_something(text, tmp_path, capsys):
     for word in [*DRINKS, *TOWNS, "rare"]:
         dictionary.add_symbol(word)
     matrix, found = load_word_vectors(str(tmp_path / "out" / "vectors.txt"), dictionary, 12)
-    assert found.tolist() == [False] * 4 + [True] * 6 + [False]  # `rare` is seen once, --min-count is 2
+    assert found.tolist() == [False] * 4 + [True] * 6 + [False]  # `rare` occurs once, and --min-count is 2
     unit = torch.nn.functional.normalize(matrix[4:10], dim=1)
     cosines = unit @ unit.T
     same = (cosines[:3, :3].sum() + cosines[3:, 3:].sum() - 6) / 12
@@ -45,8 +45,18 @@ def test_vectors_are_read_back_and_mean_something(text, tmp_path, capsys):
     assert said in capsys.readouterr().out
 
 
+def test_vectors_that_are_not_finite_are_not_written(text, tmp_path, capsys, monkeypatch):
+    def diverge(model, *_, **__):
+        model.wv.vectors[3, 1] = float("nan")
+
+    monkeypatch.setattr("gensim.models.Word2Vec.train", diverge)
+    assert script.main(["--text", str(text), "--output", str(tmp_path / "out"), "--dim", "12"]) == 2
+    assert "the training diverged, so no vectors are written" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_same_options_give_the_same_bytes(text, tmp_path):
-    """In processes with other hash seeds. Another seed gives others."""
+    """The two processes have different hash seeds. Another seed gives other bytes."""
     content = []
     for number, seed in ((1, 5), (2, 5), (3, 6)):
         output = tmp_path / f"out{number}"
@@ -97,7 +107,7 @@ def test_a_missing_library_is_named(text, tmp_path, capsys, monkeypatch):
     ("option", "value"), [("dim", "10001"), ("dim", "100000000"), ("window", "1001"), ("negative", "1001")]
 )
 def test_sizes_that_no_vectors_have_are_refused(text, tmp_path, capsys, option, value):
-    """A width of a hundred million asks for terabytes, and gensim answers with a traceback."""
+    """Without this check, gensim would need terabytes for a width of a hundred million, and raise a traceback."""
     with pytest.raises(SystemExit) as stopped:
         script.main(["--text", str(text), "--output", str(tmp_path / "out"), f"--{option}", value])
     assert stopped.value.code == 2

@@ -25,7 +25,7 @@ done training in 60.0 seconds
 
 
 def generated(outputs: list[str], sources: list[str]) -> str:
-    """Return output in the format of fairseq-generate, out of order."""
+    """Return text in the format of fairseq-generate, with the sentences in reverse order."""
     numbered = list(enumerate(zip(sources, outputs, strict=True)))
     return "".join(
         f"S-{n}\t{source}\nH-{n}\t-0.5\t{text}\nD-{n}\t-0.5\t{text}\n" for n, (source, text) in numbered[::-1]
@@ -43,7 +43,7 @@ def make_run(
     script: str = "quora",
     **facts: object,
 ) -> Path:
-    """Write the run directory. ``facts`` are of the data's manifest."""
+    """Write the run directory. ``facts`` are for the manifest of the data."""
     sources, references = sources or SOURCES, references or REFERENCES
     text = folder / "text"
     text.mkdir(parents=True)

@@ -1,4 +1,7 @@
-"""Test figures and tables of checkpoints in a report. An unusable checkpoint is reported and raises no error."""
+"""Test the figures and tables that a report computes from checkpoints.
+
+An unusable checkpoint is mentioned in the report, and does not cause an error.
+"""
 
 from argparse import Namespace
 
@@ -15,13 +18,13 @@ from wean_fairseq.reporting.report_cli import main
 from wean_fairseq.reporting.runs import read_run
 
 WORDS = ["the", "piano", "learn", "@@ly", "42", "book"]
-#: "piano" is nearer to "learn" than to "book", by hand: cosines 0.8 and 0.
+#: The cosines of "piano" with "learn" and "book" are 0.8 and 0, computed by hand.
 ROWS = {"piano": [1.0, 0.0], "learn": [0.8, 0.6], "book": [0.0, 1.0]}
 
 
 @pytest.fixture(name="folder")
 def run_with_checkpoints(tmp_path):
-    """Return a run whose first checkpoint has an embedding and whose second is cut off."""
+    """Return a run with two checkpoints. The first has an embedding, and the second is incomplete."""
     folder = make_run(tmp_path / "run")
     (folder / "bin").mkdir()
     (folder / "bin" / "dict.src.txt").write_text("".join(f"{word} 1\n" for word in WORDS))
@@ -33,7 +36,7 @@ def run_with_checkpoints(tmp_path):
 
 
 def blocks(folder, monkeypatch, attention=None):
-    """Return the blocks of a run in a report, without the host."""
+    """Return the blocks of a run in a report, computed without fairseq."""
     monkeypatch.setattr(trace, "open_model", lambda checkpoint, data: checkpoint)
     monkeypatch.setattr(trace, "trace_attention", attention or (lambda loaded, lines: 1 / 0))
     drawn = []
@@ -50,7 +53,7 @@ def test_neighbours_of_content_words_stand_in_a_table(folder, monkeypatch):
     (table,) = [block for block in found if isinstance(block, Table)]
     assert table.head == ["word", "transformer"]
     assert table.caption.endswith(" cosines, seed 1")
-    assert [str(row[0]) for row in table.rows] == ["learn", "piano", "book"]  # as in the test text
+    assert [str(row[0]) for row in table.rows] == ["learn", "piano", "book"]  # in the order of the test text
     assert str(table.rows[1][1]).startswith("learn 0.80, book 0.00")
 
 
@@ -65,17 +68,17 @@ def test_what_cannot_be_shown_is_said_without_paths(folder, monkeypatch):
 
 
 def test_attention_is_drawn_of_the_sentence_the_models_read(folder, monkeypatch):
-    """The test set in pieces of the model is used if the recipe kept it, otherwise its text."""
+    """If the recipe kept the test set in word pieces, these are drawn, otherwise the text."""
     asked = []
 
     def attention(loaded, lines):
         asked.extend(lines)
-        return [Attention(["a"], ["b"] * 99, [[1.0]] * 99)]  # an output without end is cut
+        return [Attention(["a"], ["b"] * 99, [[1.0]] * 99)]  # a long output, as of a model that never ends, is cut
 
     found, drawn = blocks(folder, monkeypatch, attention)
     assert [name for name, _ in drawn] == ["transformer attention", "copy_transformer attention"]
     assert all(len(draw.args[0][0].output) == 30 for _, draw in drawn)
-    assert set(asked) == {"how do i learn the piano"}  # the nearest to ten words
+    assert set(asked) == {"how do i learn the piano"}  # among the sentences, this length is nearest to ten words
     assert any(isinstance(block, FigureBlock) for block in found)
     (folder / "bin").rename(folder / "bin-test")
     (folder / "bin-test" / "test.src-tgt.src").write_text("pi@@ ano\n")
@@ -97,7 +100,7 @@ def test_without_dictionaries_there_is_one_sentence(folder, monkeypatch):
 
 
 def test_a_line_without_words_is_refused():
-    """The text steps remove characters without width."""
+    """The text processing of a model removes zero-width characters, so a line may become empty."""
     model = Namespace(text=Namespace(prepare=lambda line: line.strip("\u200b")), explain=None)
     with pytest.raises(UserError, match="line 2 of the text has no words"):
         trace.trace_attention(model, ["a", "\u200b"])

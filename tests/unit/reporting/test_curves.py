@@ -1,4 +1,4 @@
-"""Test learning curves: reading fairseq's logs in each of its formats, and the figure."""
+"""Test learning curves: reading fairseq's logs in each of their formats, and drawing the figure."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,8 @@ from wean_fairseq.evaluation.training_log import parse_line
 from wean_fairseq.reporting.figures import draw_curves, summarise, validation_table
 from wean_fairseq.reporting.plot_cli import check_metrics, main, read_history
 
-# 4 updates per epoch, validated every 2 updates. fairseq 0.12 writes these lines to --log-file, with the time in front.
+# fairseq 0.12 writes such lines to --log-file after the time, here for 4 updates per epoch and validation every 2
+# updates.
 SIMPLE = """\
 training on 1 devices (GPUs/TPUs)
 epoch 001:      2 / 4 loss=9.5, nll_loss=9.5, ppl=724.08, wps=1052.8, num_updates=2, lr=0.001
@@ -61,13 +62,23 @@ def test_all_formats_say_the_same(log, content):
     assert [(point.updates, point.values["loss"]) for point in history.train] == [(2, 9.5), (4, 7.5), (6, 6.5)]
 
 
+def test_a_loss_that_is_the_likelihood_is_both(log):
+    """fairseq's cross_entropy logs no nll_loss, but a ppl of 2^loss. With smoothing, ppl is 2^nll_loss."""
+    line = "epoch {0} | valid on 'valid' subset | loss {1} | ppl {2} | num_updates {0}"
+    history = read_history("lstm", log("\n".join((line.format(1, 0.5, 1.41), line.format(2, 8, 200)))))
+    assert [point.values.get("nll_loss") for point in history.valid] == [0.5, None]
+
+
 @pytest.mark.parametrize("beginning", ["| epoch 1 ", '| {"epoch": ', "| epoch 1 | valid on 'x", "| epoch 1: "])
 def test_a_line_of_many_beginnings_ends(beginning):
     assert parse_line(beginning * 50_000) is None
 
 
 def test_an_epoch_and_json_are_found_after_other_text():
-    """The first beginning counts. The line of an epoch has train_wall, and JSON may end with spaces."""
+    """If a line contains several beginnings, the first one counts.
+
+    The line of an epoch must have train_wall, and JSON may be followed by spaces.
+    """
     assert parse_line("x | epoch 002 | epoch 3 | train_wall 5 | num_updates 4") == (
         "train",
         2.0,
@@ -126,7 +137,10 @@ def test_unknown_metric_names_those_there_are(log):
 
 @pytest.mark.parametrize(("losses", "expected"), [((4, 3), True), ((4, 3, 3), False), ((3, 5), False), ((4,), False)])
 def test_a_log_whose_last_validation_is_the_best_is_improving(losses, expected, tmp_path):
-    """fairseq logs best_loss from the second validation on. With one, nothing can be said."""
+    """fairseq logs best_loss from the second validation on.
+
+    After only one validation, it is unknown whether the training is still improving.
+    """
     best = [f" | best_loss {min(losses[: n + 1])}" if n else "" for n in range(len(losses))]
     lines = [
         f"epoch {n + 1:03d} | valid on 'valid' subset | loss {loss} | num_updates {n + 1}{best[n]}\n"
@@ -144,7 +158,7 @@ def test_summary_knows_which_way_is_better(log):
 
 @pytest.mark.parametrize(("metric", "values"), [("loss", (-5, -9.6, -10)), ("bleu", (-9, -1.04, -1))])
 def test_negative_values_have_a_near_best(log, metric, values):
-    """95 % of -10 as a loss is -9.5, which -9.6 reaches. -1.04 is within 5 % of the best value -1."""
+    """The loss -9.6 is within 5 % of the best loss -10, and the BLEU -1.04 is within 5 % of the best BLEU -1."""
     line = "epoch {0} | valid on 'valid' subset | {1} {2} | num_updates {0}"
     content = "\n".join(line.format(number, metric, value) for number, value in enumerate(values))
     assert read_history("A", log(content)).near_best(metric).updates == 1
@@ -163,7 +177,7 @@ def test_table(log):
 
 
 def test_curves_have_a_title_and_an_axis_with_the_unit(log):
-    """fairseq logs both losses to the base 2."""
+    """fairseq logs both losses in bits, with logarithms to the base 2."""
     figure = draw_curves([read_history("WEAN", log(SIMPLE))], ["loss", "nll_loss"])
     assert figure.get_suptitle() == "Learning curves"
     names = ["loss", "negative log-likelihood"]
@@ -171,7 +185,7 @@ def test_curves_have_a_title_and_an_axis_with_the_unit(log):
 
 
 def test_a_long_name_is_cut_in_the_legend(log):
-    """A name of 5,000 characters would leave no room for the curves. A label of a figure has at most 44 characters."""
+    """A name of 5,000 characters would leave no room for the curves. Therefore a label has at most 44 characters."""
     figure = draw_curves([read_history("W" * 5000, log(SIMPLE))], ["loss"])
     (name,) = (text.get_text() for text in figure.axes[0].get_legend().get_texts())
     assert name == "W" * 43 + "…"

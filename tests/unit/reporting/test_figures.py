@@ -1,4 +1,4 @@
-"""Test figures: drawn values are read back from the axes; words of every kind; Chinese; reproducible files."""
+"""Test figures by the values on their axes, with words of every kind and Chinese, and reproducible files."""
 
 import json
 import logging
@@ -40,7 +40,7 @@ def test_attention_has_output_words_as_rows():
 
 
 def test_provenance_shows_what_was_generated_and_what_was_copied_from_where():
-    """By hand: half of "b" was copied, three quarters of that from the second position."""
+    """Half of "b" was copied, and three quarters of this half came from the second position, so its share is 0.375."""
     words = [CopiedWord("b", 0.5, {0: 0.25, 1: 0.75}), CopiedWord("new", 0.0, {}), CopiedWord("</s>", 0.0, {})]
     panel = figures.provenance([Provenance(["b", "b", "</s>"], words)]).axes[0]
     assert values(panel) == [[0.5, 0.125, 0.375], [1.0, 0.0, 0.0]]
@@ -127,7 +127,7 @@ def test_a_chinese_font_is_used_where_the_usual_one_has_no_sign_and_named_once(m
         families.extend(mpl.rcParams["font.family"])
         return figures.neighbours([("好", [("a", 1.0)])])
 
-    monkeypatch.setattr(style, "CHINESE_FONTS", ("DejaVu Serif",))  # which every matplotlib has
+    monkeypatch.setattr(style, "CHINESE_FONTS", ("DejaVu Serif",))  # a font that every matplotlib has
     with caplog.at_level(logging.INFO):
         for name in ("one", "two"):
             style.write_figure(draw, tmp_path / name)
@@ -146,7 +146,7 @@ def test_no_font_is_named_where_nothing_is_chinese(caplog, tmp_path):
 
 @pytest.fixture
 def dumps(tmp_path):
-    """Dumps of three sentences, out of order like batches."""
+    """Return recorded steps of three sentences, in the order of batches."""
     z, copied = tmp_path / "z.jsonl", tmp_path / "copied.jsonl"
     numbers = (2, 0, 1)
     z.write_text(
@@ -164,7 +164,9 @@ def dumps(tmp_path):
             for n in numbers
         )
     )
-    return {"granularity": z, "provenance": copied}
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text(copied.read_text()[9:])
+    return {"granularity": z, "provenance": copied, "cut": cut}
 
 
 @pytest.mark.parametrize("kind", ["granularity", "provenance"])
@@ -179,7 +181,7 @@ def test_dumps_are_drawn(dumps, kind, tmp_path, capsys, monkeypatch):
 
 
 def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
-    """Closed form of the mixture: logits 0 and ln 3."""
+    """The expected values are the closed form of the mixture for logits 0 and ln 3."""
     layers, words = tmp_path / "layers.pt", tmp_path / "words.pt"
     torch.save({"model": {"encoder.bert_states.mixture.logits": torch.tensor([[0.0, math.log(3)]])}}, layers)
     embedding = torch.tensor([[0.0, 0.0]] * 4 + [[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
@@ -198,6 +200,11 @@ def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["granularity", "--dump", "{provenance}"], "is not what --granularity-dump writes"),
+        (
+            ["provenance", "--dump", "{cut}"],
+            "cut.jsonl has no copy provenance: give a file that --copy-provenance wrote",
+        ),
+        (["granularity", "--dump", "{cut}"], "line 1 of"),
         (["provenance", "--dump", "{granularity}"], "is not what --copy-provenance writes"),
         (["provenance", "--dump", "{provenance}", "--lines", "4"], "there are only 3 sentences"),
         (["provenance", "--dump", "{provenance}", "--text", "x"], "not both"),
@@ -217,7 +224,10 @@ def test_a_mistake_is_one_sentence(dumps, arguments, message, tmp_path, capsys):
 
 
 def test_no_program_of_a_matplotlibrc_is_run(tmp_path):
-    """matplotlib reads the file in the current folder, which may be someone else's. With usetex it runs LaTeX."""
+    """matplotlib reads matplotlibrc in the current folder, which may belong to another user.
+
+    With usetex, matplotlib runs LaTeX.
+    """
     import matplotlib as mpl
 
     seen = []
@@ -228,5 +238,5 @@ def test_no_program_of_a_matplotlibrc_is_run(tmp_path):
 
     with mpl.rc_context({"text.usetex": True}):
         style.write_figure(draw, tmp_path / "a")
-        assert mpl.rcParams["text.usetex"]  # the user's own figures keep it
+        assert mpl.rcParams["text.usetex"]  # the figures of the user keep the setting
     assert seen == [False]

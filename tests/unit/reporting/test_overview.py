@@ -1,4 +1,4 @@
-"""Test experiments that were scored on the same sentences, side by side."""
+"""Test the comparison of experiments that were scored on the same sentences."""
 
 import pytest
 from msgspec.structs import replace
@@ -15,9 +15,9 @@ STANDARD = "standard"
 
 @pytest.fixture(name="entries")
 def two_experiments(tmp_path) -> list[scores.Entry]:
-    """Return two experiments on the same questions, one of which has a system of the other's name.
+    """Return the entries of two experiments on the same questions, in which some systems have the same name.
 
-    A third has other text.
+    A third experiment, with other sentences, must be left out.
     """
     runs = [
         make_run(tmp_path / "copying" / "quora", preset=STANDARD),
@@ -37,7 +37,7 @@ def test_experiments_on_the_same_sentences_are_put_together(entries):
 
 
 def test_every_system_has_a_row_with_its_experiment_and_size(entries):
-    """Numbers of the log and of the scores' JSON."""
+    """The expected numbers are in the training log and in the JSON file with the scores."""
     table = comparison.overview_table(entries)
     assert table.head[:5] == ["system", "experiment", "parameters", "updates", "BLEU"]
     assert [[str(cell) for cell in row[:4]] for row in table.rows] == [
@@ -52,7 +52,7 @@ def test_every_system_has_a_row_with_its_experiment_and_size(entries):
 
 
 def sign(evaluation: Evaluation, key: str, signature: str) -> None:
-    """Give a column another signature."""
+    """Replace the signature of a column."""
     evaluation.columns[key] = replace(evaluation.columns[key], signature=signature)
 
 
@@ -81,7 +81,7 @@ def test_a_copy_that_beats_every_system_is_said_first(entries):
 
 
 def test_the_copy_beats_nobody_who_was_scored_otherwise(entries):
-    """A score of 90 by another scorer is not comparable with 50 by this one."""
+    """A score of 90 with another signature is not comparable with a score of 50."""
     for score, signature, entry in zip((20.0, 90.0), ("a", "b"), entries, strict=True):
         sign(entry.evaluation, "bleu", signature)
         for name, cells in entry.evaluation.scores.items():

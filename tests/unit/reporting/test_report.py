@@ -1,4 +1,4 @@
-"""The report of small runs: one page without external files that shows every text unchanged, also as Markdown."""
+"""Test that the report is one page without external files, which shows all text unchanged, and also Markdown."""
 
 import json
 import os
@@ -20,7 +20,7 @@ HOSTILE = "<script>alert(1)</script> \"onload=x' {{7*7}} ]]> | ** [a](javascript
 
 
 class Page(HTMLParser):
-    """The page as a browser would see it."""
+    """Parser that collects the text of the page as a browser would show it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def report(folder: Path, *runs: Path) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory) -> tuple[str, str]:
-    """Hostile text in sources, outputs, names, settings and remarks."""
+    """Return the two pages of a report with hostile text in sources, outputs, names, settings and remarks."""
     folder = tmp_path_factory.mktemp("hostile")
     lines = [HOSTILE, f"{HOSTILE} {'x' * 100_000}", "שלום עולם", "a\u2028b"]
     outputs = {"<b>evil": lines, "other": SOURCES}
@@ -72,10 +72,10 @@ def test_nothing_hostile_gets_into_the_page(hostile):
     page = Page(hostile[0])
     assert not {tag for tag, _ in page.tags} & {"script", "iframe", "object", "b", "i", "link", "svg"}
     assert not [name for _, found in page.tags for name in found if name.startswith("on")]
-    assert "<script>alert(1)</script>" in page.shown  # as text
+    assert "<script>alert(1)</script>" in page.shown  # shown as text
     assert "{{7*7}}" in page.shown
     for text in hostile:
-        assert not set("\0\u202e") & set(text)  # must not end a file early or reverse the following text
+        assert not set("\0\u202e") & set(text)  # these would end a file early or reverse the text after them
         assert len(text) < 600_000
 
 
@@ -105,7 +105,7 @@ def test_the_page_can_be_used_by_keyboard_and_screen_reader(plain):
 
 
 def test_the_page_says_what_must_be_known(plain):
-    """Two seeds with the same outputs: their mean is the score, their deviation 0."""
+    """Two seeds have the same outputs, so the mean is the score and the deviation is 0."""
     _, html, markdown = plain
     shown = " ".join(Page(html).shown.split())
     assert "quora: 2 systems (transformer, copy_transformer), scores on test, seed 1, 2." in shown
@@ -115,7 +115,7 @@ def test_the_page_says_what_must_be_known(plain):
     assert "DATA=…/data/quora" in shown
     assert "private" not in html + markdown
     assert "Mean ± sample standard deviation over seeds." in shown
-    for name in ("3,586,984", "250", "1040.5"):  # parameters, ms an update, sentences a second
+    for name in ("3,586,984", "250", "1040.5"):  # parameters, ms per update, sentences per second
         assert name in shown
 
 
@@ -158,7 +158,7 @@ def test_names_that_differ_in_signs_have_files_of_their_own():
 
 
 def test_chinese_samples_are_marked_in_markdown(tmp_path):
-    """Signs of Markdown would need spaces around them."""
+    """Markdown's markers would need spaces around them, which Chinese lacks, so the page uses HTML."""
     pieces = (Piece("天", "copied"), Piece("<", "new"), Piece("好", "new"), Piece("？", "dropped"))
     block = SamplesBlock("one", [Sample(1, (("a", pieces),))], [], glue="")
     text = markdown_page(Document("t", [], [Section("s", [block])], ["by `a\n\n<b>`"]), tmp_path)
@@ -195,7 +195,8 @@ def test_warnings_come_first(tmp_path):
         "3 pairs of the training data are in the test data too.",
         "One seed: how much a score varies from training to training is unknown.",
         "No scores of idle: not decoded, or not scored with the others.",
-        "The training of transformer ended too early: its last validation is the best.",  # see LOG of run_folder.py
+        # this follows from LOG in run_folder.py
+        "The training of transformer ended too early: its last validation is the best.",
         "idle: its train.log holds no validation that can be read, so it has no curve.",
         "The copy row wins",
     ):
@@ -221,7 +222,7 @@ def test_only_an_older_report_is_replaced(tmp_path, capsys, kind):
     run, out = make_run(tmp_path / "run"), tmp_path / "out"
     mine = tmp_path / "mine"
     mine.write_text("mine")
-    if kind == "linked figure":  # in a report of wean-report, which it may replace otherwise
+    if kind == "linked figure":  # in a report of wean-report, figures may be overwritten
         report(out, run)
         report(out, run)
         figure = next((out / "figures").iterdir())
@@ -251,7 +252,7 @@ def test_the_head_names_systems_data_date_and_command(tmp_path):
 
 @pytest.mark.parametrize(("script", "published"), [("quora", True), ("own_pairs", False)])
 def test_own_pairs_stand_beside_no_published_table(tmp_path, script, published):
-    """The name of the file and the folder must not matter."""
+    """The names of the file and the folder must not decide which published table is shown."""
     run = make_run(tmp_path / "quora", script=script, outputs={**OUTPUTS, "wean_lstm": SOURCES})
     (run / "settings").write_text("SEED=1\nDATA=/home/me/quora.csv\n")
     html, _ = report(tmp_path / "out", run)

@@ -1,6 +1,7 @@
-"""Test reading run directories: files of a score are found by their hash, and broken files are reported, not shown."""
+"""Test reading run directories. A hash identifies the files of a score, and broken files are reported."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def test_a_run_has_its_texts_scores_and_costs(tmp_path):
     assert (run.seed, run.settings["BATCH"], run.problems) == ("7", "64", [])
     assert "SEED" not in run.settings
     assert list(test.evaluation.scores) == ["copy-source", "transformer", "copy_transformer"]
-    assert list(run.systems) == ["transformer", "copy_transformer"]  # in the order of scoring, not by name
+    assert list(run.systems) == ["transformer", "copy_transformer"]  # in the order of scoring, not sorted by name
     assert (test.sources, test.references, test.outputs) == (SOURCES, REFERENCES, OUTPUTS)
     system = run.systems["transformer"]
     assert [point.values["nll_loss"] for point in system.log.valid] == [4, 3]
@@ -25,7 +26,7 @@ def test_a_run_has_its_texts_scores_and_costs(tmp_path):
 
 
 def test_time_of_an_update_is_the_median_over_epochs(tmp_path):
-    """By hand: 20 s and 30 s for 100 updates each; 200 updates at 0.25 s are 50 s."""
+    """In the log, 100 updates took 20 s and 100 took 30 s, so the median is 0.25 s, and 200 updates take 50 s."""
     training = read_log(make_run(tmp_path / "run") / "transformer" / "train.log")
     assert training.parameters == 3_586_984
     assert (training.updates, training.seconds_per_update, training.done) == (200, pytest.approx(0.25), True)
@@ -178,6 +179,12 @@ def test_runs_are_found_below_a_directory(tmp_path):
     for name in ("seed2", "seed1"):
         make_run(tmp_path / "table" / "quora" / name)
     assert find_runs(tmp_path) == [tmp_path / "table" / "quora" / name for name in ("seed1", "seed2")]
+
+
+def test_a_pipe_is_not_called_a_missing_directory(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="pipe is a pipe or a device; give the run directory of a recipe"):
+        find_runs(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize("there", [True, False])

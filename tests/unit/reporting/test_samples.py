@@ -19,7 +19,10 @@ def words(text: str) -> list[Piece]:
 
 
 def test_signs_are_no_part_of_the_words_that_they_are_attached_to():
-    """The word "car" is the source's, with a comma or without. Tokens, pieces and marks stay unchanged."""
+    """The word "car" counts as copied from the source, with or without a comma.
+
+    Tokens, word pieces and placeholders stay unchanged.
+    """
     source, output = words('He said: "I like my car, O\'Neil."'), words("O'Neil (he) likes the car.")
     assert (
         "".join(" " * (not piece.attached) + piece.text for piece in source)[1:] == 'He said: "I like my car, O\'Neil."'
@@ -39,7 +42,7 @@ def test_a_word_of_many_signs_ends():
 
 
 def test_words_are_compared_with_the_source():
-    """By hand. The second "the" of the output is one more than the source has."""
+    """The expected marks are set by hand. The output has one "the" more than the source."""
     found = samples.mark_words(words("The cat and a dog and a bird"), words("the bird the cat sees"))
     assert marked(found) == "=the =bird +the =cat +sees -and -a -dog -and -a"
 
@@ -83,7 +86,7 @@ def test_what_the_model_says_it_copied_stands_beside(tmp_path):
     lines = dict(block.samples[0].lines)
     assert marked(lines["copy_transformer, by its own account"]) == "+how +do +i +learn =piano"
     assert lines["copy_transformer, by its own account"][-1].title == "copied with probability 0.90"
-    dump.write_text(json.dumps(entries[0]) + "\n")  # of another test set, by its size
+    dump.write_text(json.dumps(entries[0]) + "\n")  # the dump has another size than the test set
     block = samples.samples_block(read_run(folder), run.sets["test"], 4)
     assert block is not None
     assert "copy_transformer, by its own account" not in dict(block.samples[0].lines)

@@ -1,4 +1,4 @@
-"""Test scores over seeds: means, significance, the copy row, and the papers' numbers next to ours."""
+"""Test scores over seeds: means, significance, the copy row, and the published numbers next to ours."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ from wean_fairseq.reporting.runs import Run, ScoredSet, read_run
 
 
 def entry_of(*tests: ScoredSet) -> scores.Entry:
-    """Return the test set of an experiment whose seeds have these test sets."""
+    """Return the entry of an experiment whose seeds have these test sets."""
     runs = [Run(Path("quora"), sets={"test": test}) for test in tests]
     return scores.Experiment("quora", runs).sets["test"]
 
@@ -25,7 +25,7 @@ def entry_of(*tests: ScoredSet) -> scores.Entry:
 def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, difference: float = 1.0) -> ScoredSet:
     """Return a test set with one metric.
 
-    ``p`` and ``difference`` are of the tests of the last system against the first.
+    ``p`` and ``difference`` are the result of the test between the last and the first system.
     """
     systems = {
         name: {key: {"score": value, "signature": "s", "ci": [value - 1, value + 1]}} for name, value in values.items()
@@ -38,7 +38,7 @@ def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, 
 
 
 def test_mean_and_sample_deviation_over_seeds():
-    """By hand: 20, 23 and 26 have the mean 23 and the sample deviation 3."""
+    """By hand, 20, 23 and 26 have the mean 23 and the sample deviation 3."""
     tests = [scored({"a": value}) for value in (20.0, 23.0, 26.0)]
     entry = entry_of(*tests)
     assert scores.score_cell(entry, "a", "bleu") == Cell("23.00 ± 3.00", "3 seeds")
@@ -48,7 +48,7 @@ def test_mean_and_sample_deviation_over_seeds():
 
 
 def test_seeds_have_the_systems_and_signatures_of_all():
-    """If seeds were scored differently, both signatures are shown. The copy row comes first in any case."""
+    """If seeds have different signatures, both signatures are shown. The copy row comes first in any case."""
     first, second = scored({"a": 20.0, "copy-source": 1.0}), scored({"a": 22.0, "b": 3.0})
     second.evaluation.columns["bleu"] = replace(second.evaluation.columns["bleu"], signature="t")
     entry = entry_of(first, second)
@@ -59,7 +59,7 @@ def test_seeds_have_the_systems_and_signatures_of_all():
 
 
 def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
-    """In JSON the score is ``null``; if only one of two seeds has a number, the number is the score."""
+    """JSON has ``null`` for NaN. If only one of two seeds has a number, this number is the score."""
     none = {"score": None, "signature": "s", "ci": [None, None]}
     one = {"score": 12.0, "signature": "s", "ci": None}
     test = {"metric": "bleu", "baseline": "a", "system": "b", "difference": None, "p_values": {"bootstrap": 0.001}}
@@ -70,7 +70,7 @@ def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
     assert entry_of(lacking, lacking).evaluation.scores["a"]["bleu"].interval is None
     assert scores.copy_win([entry_of(lacking)], "bleu") == ""
     (table,) = scores.significance_table(lacking.evaluation)
-    assert str(table.rows[0][1]) == "– (0.0010)"  # no star
+    assert str(table.rows[0][1]) == "– (0.0010)"  # no star, which would mark a significant difference
     beside_none = ScoredSet("test", convert({**content, "systems": {**systems, "b": {"bleu": one}}}, Evaluation))
     assert scores.score_cell(entry_of(beside_none), "b", "bleu").text == "12.00"
     both = entry_of(lacking, scored({"a": 23.0}))
@@ -84,7 +84,8 @@ def test_a_star_needs_both_tests_with_every_seed():
     assert scores.is_significant(entry_of(both, both), "b", "bleu")
     assert not scores.is_significant(entry_of(both, one), "b", "bleu")
     assert not scores.is_significant(entry_of(both, opposite), "b", "bleu")
-    assert not scores.is_significant(entry_of(scored({"a": 1.0, "b": 2.0})), "b", "bleu")  # not tested
+    # without a test, no difference is significant
+    assert not scores.is_significant(entry_of(scored({"a": 1.0, "b": 2.0})), "b", "bleu")
     assert scores.score_cell(entry_of(both), "b", "bleu").text == "2.00*"
 
 
@@ -117,7 +118,10 @@ def test_columns_of_older_files_are_described_by_their_keys(key, expected):
 
 
 def test_a_missing_optional_library_changes_no_direction(monkeypatch):
-    """Computing METEOR needs NLTK. Knowing that higher is better does not, in older and in newer score files."""
+    """METEOR can be computed only with NLTK.
+
+    That a higher METEOR is better must be known without NLTK, for score files of all versions.
+    """
     monkeypatch.setitem(sys.modules, "nltk", None)
     older = scored({"copy-source": 5.0, "a": 4.0}, key="meteor-exact-stem").evaluation
     newer = convert(older.as_json(), Evaluation)
@@ -145,7 +149,7 @@ def test_experiments_of_one_name_are_told_apart(tmp_path):
 
 
 def test_the_same_seed_twice_is_no_other_seed(tmp_path):
-    """Titles of experiments with the same name include the folder that differs."""
+    """If experiments have the same name, their titles include the folder in which they differ."""
     sets = {"test": scored({"a": 1.0})}
     sets["test"].evaluation.data.files = {"references": [DataFile("test.tgt", "0")]}
     places = [tmp_path / "old" / "x" / "quora", tmp_path / "new" / "x" / "quora"]
@@ -158,13 +162,13 @@ def test_the_same_seed_twice_is_no_other_seed(tmp_path):
 
 
 def table_of(key: str, experiment: scores.Experiment) -> Table:
-    """Return our version of a published table."""
+    """Return the published table with our rows."""
     tables = comparison.published_tables([experiment.sets["test"]])
     return next(table for table in tables if table.caption.startswith(PUBLISHED_TABLES[key].source))
 
 
 def test_our_rows_stand_below_the_published_ones(tmp_path):
-    """The published numbers are C-DNPG's Table 2."""
+    """The published numbers come from Table 2 of C-DNPG."""
     run = read_run(make_run(tmp_path / "run"))
     (experiment,) = scores.group_runs([run])
     table = table_of("cdnpg-table2", experiment)
@@ -184,12 +188,12 @@ def test_a_system_the_paper_lacks_comes_last(tmp_path):
     (experiment,) = scores.group_runs([read_run(make_run(tmp_path / "run", outputs=outputs, script="twitter_url"))])
     table = table_of("cdnpg-table2", experiment)
     assert [str(cell) for cell in table.rows[-1][:2]] == ["mine", "ours, not in the paper"]
-    assert any(str(row[2]) == "30.25" for row in table.rows)  # of Twitter URL, not of Quora
+    assert any(str(row[2]) == "30.25" for row in table.rows)  # Table 2 has this number for Twitter URL, not for Quora
 
 
 @pytest.mark.parametrize(("recipe", "data"), [("pc_san/zhihu", "zhihu"), ("mta_lstm/essay", "zhihu"), ("x", "essay")])
 def test_one_script_prepares_both_sets_of_essays(tmp_path, recipe, data):
-    """The published numbers are those of the given data set, for any name of the recipe."""
+    """The data set decides which published numbers are shown, not the name of the recipe."""
     key = "paper:pc-san/BLEU-2"
     test = scored({"mta_lstm": 1.5}, key=key)
     test.manifest.script = "essay"

@@ -1,4 +1,4 @@
-"""Test candidates that are drawn: from which distribution, from how many, and in which order."""
+"""Test the distribution, the number and the order of candidates that are drawn at random."""
 
 import pytest
 import torch
@@ -20,28 +20,29 @@ def test_candidates_are_drawn_by_the_sums_of_their_hypotheses(monkeypatch):
     lprobs = LPROBS.repeat(sentences, 2, 1)
     so_far = torch.tensor([-0.2, -0.9]).view(1, 2, 1).repeat(sentences, 1, 1)
     monkeypatch.setattr(beam_sampling, "CONTINUATIONS", 3)
-    sums, words, hypotheses = search().step(1, lprobs, so_far, candidate_multiple=1)  # two candidates a sentence
+    sums, words, hypotheses = search().step(1, lprobs, so_far, candidate_multiple=1)  # two candidates per sentence
     assert sums.shape == words.shape == hypotheses.shape == (sentences, 2)
     torch.testing.assert_close(sums, LPROBS[words] + torch.tensor([-0.2, -0.9])[hypotheses])
     assert (sums[:, 0] >= sums[:, 1]).all()
-    assert words.max() == 2  # the fourth word is not among the three best of either hypothesis
+    assert words.max() == 2  # only the three best words of each hypothesis are drawn
     places = hypotheses * 4 + words
     assert (places[:, 0] != places[:, 1]).all()
     weights = (LPROBS[:3] + torch.tensor([[-0.2], [-0.9]])).exp().flatten()
     first = weights / weights.sum()
-    # Drawn two at a time without putting back: p_i + sum over the others drawn before it, p_j p_i / (1 - p_j).
+    # When two words are drawn without replacement, word i is drawn with p_i + sum over j of p_j p_i / (1 - p_j).
     expected = torch.stack(
         [p * (1 + sum(first[j] / (1 - first[j]) for j in range(6) if j != i)) for i, p in enumerate(first)]
     )
     found = torch.bincount(hypotheses.flatten() * 3 + words.flatten(), minlength=6) / sentences
-    torch.testing.assert_close(found, expected, rtol=0, atol=0.01)  # four standard errors
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.01)  # the tolerance is four standard errors
 
 
 def test_the_first_step_draws_from_one_hypothesis_alone():
     lprobs = LPROBS.repeat(5, 3, 1)
     _, words, hypotheses = search().step(0, lprobs, None)
     assert not hypotheses.any()
-    assert all(len(set(row)) == 3 for row in words.tolist())  # V - 1 words: the worst is never drawn
+    # there are V - 1 candidates, so the worst word is never drawn
+    assert all(len(set(row)) == 3 for row in words.tolist())
 
 
 @pytest.mark.parametrize("seed", [3, 4])

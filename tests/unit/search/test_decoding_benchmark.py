@@ -1,4 +1,4 @@
-"""Test the benchmark of beam search at toy size: it compares the documented systems. No test measures time."""
+"""Test the benchmark of beam search at toy size. It compares the documented systems. No test measures time."""
 
 import importlib
 import json

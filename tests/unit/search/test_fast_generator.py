@@ -1,7 +1,7 @@
-"""The faster search gives the same words, scores and order as fairseq's search, for all options.
+"""Test that the faster search gives the same words, scores and order as fairseq's search, for all options.
 
-Expected values are from ``SequenceGenerator`` (and from ``PaperSequenceGenerator`` for its additional options) with the
-same model. The weights are scaled up so that no two hypotheses are nearly equal and rounding never decides.
+The expected values come from ``SequenceGenerator`` or ``PaperSequenceGenerator`` with the same model. The weights are
+scaled up, because nearly equal scores could be ordered differently after rounding.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ TINY = {"embed_dim": 6, "hidden_size": 10}
 TRANSFORMER = {"embed_dim": 12, "ffn_dim": 10, "encoder_layers": 2, "decoder_layers": 2, "attention_heads": 3}
 LEVELS = {"phrase_dim": 8, "phrase_heads": 2, "sentence_dim": 6, "sentence_heads": 3, "ffn_factor": 2}
 SIZES = {"dnpg": LEVELS | {"encoder_layers": 2, "decoder_layers": 2, "separator_dim": 6, "aggregator_dim": 5}}
-WORDS = 196  # and four special symbols: more than three blocks
+WORDS = 196  # with the four special symbols, these are more than three blocks
 LENGTHS = (5, 2, 4, 3)
 
 FAMILIES = {
@@ -72,7 +72,7 @@ FAMILIES = {
     "pc_san, source": ("pc_san", {"bert_layers": "none", "context": "source"}),
     "pc_san, no context": ("pc_san", {"bert_layers": "none", "context": "none"}),
 }
-# The families that are not named above, in their default options.
+# The other families are tested with their default options.
 OTHERS = sorted(set(families()) - {ARCH_MODEL_NAME_REGISTRY[arch] for arch, _ in FAMILIES.values()})
 OPTIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
@@ -95,7 +95,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    """Several chunks even at these sizes."""
+    """Use several chunks even for these small dictionaries."""
     monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", 1500)
 
 
@@ -109,9 +109,9 @@ def make_model(arch: str, options: dict[str, Any], task: Any = None, seed: int =
         for name, parameter in model.named_parameters():
             parameter.add_(0.7 * torch.randn_like(parameter))
             if len(parameter) == len(model.decoder.word_embeddings):
-                parameter[EOS] *= 3.0  # often the best word, so that sentences end at different steps
+                parameter[EOS] *= 3.0  # makes </s> the best word often, so that sentences end at different steps
             if name == "decoder.output.bias":
-                parameter.mul_(0.1)  # otherwise it alone determines the words of a Transformer
+                parameter.mul_(0.1)  # otherwise this parameter alone determines the words of a Transformer
     return model
 
 
@@ -146,7 +146,7 @@ def compare(model: torch.nn.Module, sample: dict[str, Any], **options: Any) -> N
 
 @pytest.fixture
 def stock_is_not_used(monkeypatch):
-    """Fail a test that would pass only because fairseq's loop did the search."""
+    """Fail if the search falls back to fairseq's loop, because the comparison would then be meaningless."""
     monkeypatch.setattr(PaperSequenceGenerator, "generate", _own_generate)
 
 
@@ -205,7 +205,7 @@ def test_sources_of_one_word_and_of_none(case, stock_is_not_used):
 
 @pytest.mark.parametrize("case", ["wean_lstm", "concat", "seq2seq_lstm", "copynet", "copy_transformer", "dnpg"])
 def test_a_search_uses_the_weights_of_its_time(case, stock_is_not_used):
-    """A training keeps one generator for all validations, so the generator must not keep outdated weights."""
+    """A training uses one generator for all validations, so the generator must notice that weights have changed."""
     model = make_model(*FAMILIES[case])
     sample = make_sample(model)
     generator = FastSequenceGenerator([model], model.decoder.dictionary, beam_size=5, max_len_b=12)
@@ -218,7 +218,7 @@ def test_a_search_uses_the_weights_of_its_time(case, stock_is_not_used):
 
 
 def test_in_float64_a_search_of_large_states_is_the_same(stock_is_not_used):
-    """In float64 only the algorithm could cause a difference."""
+    """In float64 rounding is negligible, so that only an error in the algorithm could cause a difference."""
     model = make_model("wean_lstm", {"embed_dim": 40, "hidden_size": 60}).double()
     compare(model, make_sample(model), max_len_b=40, beam_size=8)
 
@@ -237,7 +237,7 @@ def test_the_stop_rules_are_those_of_the_plain_class(arch, rule, wanted, stock_i
 
 @pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "dnpg"])
 def test_without_unknown_words_the_others_have_all_probability(arch, stock_is_not_used):
-    """The expected result is the plain class, and its scores from log_softmax over all words but ``<unk>``."""
+    """The expected scores come from the slower search, which applies log_softmax to all words except ``<unk>``."""
     model = make_model(*FAMILIES[arch])
     sample = make_sample(model)
     options = {"max_len_b": 10, "renormalise": True}
@@ -271,7 +271,7 @@ def test_alignments_for_unknown_words_are_the_same():
     [
         ({}, {"prefix_tokens": torch.tensor([[8, 9], [7, 1], [5, 5], [6, 2]])}),
         ({"no_repeat_ngram_size": 2}, {}),
-        ({"beam_size": 120}, {}),  # more candidates than words
+        ({"beam_size": 120}, {}),  # twice the beam is more than the number of words
     ],
 )
 def test_what_fairseqs_loop_is_left_to_do_comes_out_as_well(options, call):
@@ -302,7 +302,7 @@ def test_an_ensemble_is_left_to_fairseq():
 
 @pytest.mark.parametrize(("beam", "suppressed", "fast"), [(10, 0, True), (11, 0, False), (10, 1, True), (10, 2, False)])
 def test_a_beam_needs_two_words_per_hypothesis(beam, suppressed, fast):
-    """Of 24 entries, 3 are special, and 21 without 0, 1 or 2 suppressed ones are left for twice the beam."""
+    """Of 24 entries 3 are never written, and the others without suppressed words must be at least twice the beam."""
     model = make_model("wean_lstm", {}, make_task(make_dictionary(20)))
     words = [f"w{number}" for number in range(suppressed)]
     generator = FastSequenceGenerator(
@@ -318,7 +318,7 @@ def test_copying_with_a_temperature_is_left_to_fairseq():
 
 @pytest.mark.parametrize("case", ["wean_lstm", "copynet", "copy_transformer"])
 def test_scores_that_are_not_finite_are_one_sentence(case, stock_is_not_used):
-    """All words have the same score then, and padding beyond the dictionary was chosen."""
+    """All words then have the same score, for which an earlier version chose padding beyond the dictionary."""
     model = make_model(*FAMILIES[case])
     for parameter in model.parameters():
         parameter.data.fill_(3e38)
@@ -370,7 +370,7 @@ def test_integers_that_a_machine_cannot_multiply_are_refused(monkeypatch):
 def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used):
     """The expected values come from teacher forcing in float32.
 
-    A step of 1/127 of the largest number moves no score by much.
+    Rounding to steps of 1/127 of the largest number changes each score only a little.
     """
     needs_int8()
     model = make_model(arch, {})
@@ -383,7 +383,7 @@ def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used)
 
 @pytest.fixture
 def all_maps_are_packed(monkeypatch):
-    """Even at these sizes."""
+    """Pack even small linear maps."""
     monkeypatch.setattr(packed_model, "FEWEST_WEIGHTS", 0)
 
 
@@ -395,7 +395,7 @@ def test_maps_that_are_packed_give_the_same_outputs(case, all_maps_are_packed, s
     compare(model, sample)
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() == 2 and len(parameter) < WORDS:  # the maps alone
+            if parameter.dim() == 2 and len(parameter) < WORDS:  # only linear maps, not embeddings
                 parameter.mul_(-0.5)
     compare(model, sample)
     model.load_state_dict(state)
@@ -427,7 +427,8 @@ def test_integers_are_the_factors_of_the_large_maps_too(arch, all_maps_are_packe
             logits, _ = decoder(words, one)
         rounded = logits[0].log_softmax(dim=1).gather(1, target.unsqueeze(1)).squeeze(1)
         off = (hypotheses[0]["positional_scores"] - rounded).abs().max()
-        assert off < (rounded - exact[row]).abs().max() / 5  # a number between two steps may be rounded differently
+        # a number near the middle between two steps may be rounded differently
+        assert off < (rounded - exact[row]).abs().max() / 5
 
 
 def _rounded_map(self: nn.Linear, inputs: torch.Tensor) -> torch.Tensor:
@@ -442,7 +443,7 @@ def _rounded_words(self: TiedOutput, query: torch.Tensor, embeddings: torch.Tens
 
 
 def test_weights_are_packed_once_for_all_batches_until_they_change(monkeypatch):
-    """The expected scores come from a search without cached weights.
+    """The expected scores come from a search that does not reuse packed weights.
 
     fairseq's optimisers change weights without PyTorch's version counter noticing.
     """
@@ -473,7 +474,7 @@ def test_weights_are_packed_once_for_all_batches_until_they_change(monkeypatch):
 
 @torch.no_grad()
 def teacher_forced(model: torch.nn.Module, sample: dict[str, Any], found: Any) -> list[torch.Tensor]:
-    """Log-probabilities of the words of each sentence's best output."""
+    """Return the log-probabilities of the words in each sentence's best output, from one forward pass."""
     source = sample["net_input"]["src_tokens"]
     rows = []
     for row, hypotheses in enumerate(found):
@@ -493,7 +494,7 @@ def test_without_onednns_operators_the_outputs_are_the_same(arch, monkeypatch, s
     monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)
     model = make_model(arch, {})
     sample = make_sample(model)
-    for beam in (1, 5):  # few rows and many
+    for beam in (1, 5):  # a beam of 1 and of 5 gives few and many rows
         compare(model, sample, beam_size=beam)
 
 

@@ -1,4 +1,4 @@
-"""Test the end of a search: the right output of a peaked model must not be lost to prematurely ended hypotheses."""
+"""Test that a search finds the right output of a peaked model, and not only outputs that end too early."""
 
 import math
 from types import SimpleNamespace
@@ -16,11 +16,11 @@ from tests.model_contract import EOS, make_dictionary
 from wean_fairseq.errors import UserError
 from wean_fairseq.search.generator import PaperSequenceGenerator, log_known
 
-WORDS = list(range(4, 16))  # the twelve words that the model prefers
+WORDS = list(range(4, 16))  # the right output
 BEAM = 5
-SURE, END = 0.9, 0.05  # probability of the right word, and of ending too early
-OTHER = (1 - SURE - END) / 21  # of each other entry of the 23 of the dictionary
-RIGHT = [SURE] * len(WORDS) + [1 - 22 * OTHER]  # of each word of the right output, its end included
+SURE, END = 0.9, 0.05  # probabilities of the right word and of ending too early
+OTHER = (1 - SURE - END) / 21  # probability of each of the other 21 entries of the dictionary
+RIGHT = [SURE] * len(WORDS) + [1 - 22 * OTHER]  # probability of each word of the right output and of its end
 
 
 class Echo(FairseqEncoder):
@@ -32,7 +32,7 @@ class Echo(FairseqEncoder):
 
 
 class Sure(FairseqIncrementalDecoder):
-    """Model that predicts the word of every position, for any prefix."""
+    """Model that predicts the same distribution at a position for every prefix."""
 
     def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
         position = prev_output_tokens.size(1) - 1
@@ -69,7 +69,8 @@ def test_the_right_output_is_found_where_early_ends_fill_the_beam(model, diction
     options = {"beam_size": BEAM, "max_len_a": 0, "max_len_b": 30, "len_penalty": len_penalty}
     patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=1, **options)
     for hypotheses in search(patient):
-        # The expected scores have a closed form. No other output is close. An empty output has 0.05.
+        # The expected scores are computed in closed form. No other output has a similar score. For example, the empty
+        # output has probability 0.05.
         assert hypotheses[0]["tokens"].tolist() == [*WORDS, EOS]
         expected = sum(map(math.log, RIGHT)) / 13**len_penalty
         assert hypotheses[0]["score"].item() == pytest.approx(expected, rel=1e-4)
@@ -77,12 +78,12 @@ def test_the_right_output_is_found_where_early_ends_fill_the_beam(model, diction
         scores = [float(hypothesis["score"]) for hypothesis in hypotheses]
         assert scores == sorted(scores, reverse=True)
     plain = SequenceGenerator([model], dictionary, **options)
-    # The reason for the option: fairseq's search finds five early ends.
+    # The option is needed because fairseq's search returns only outputs that end too early.
     assert all(len(hypotheses[0]["tokens"]) < len(WORDS) for hypotheses in search(plain))
 
 
 def test_the_nbest_are_the_best_of_all_that_the_beam_saw(model, dictionary):
-    """The right output comes first, then outputs at least as good as an early end after 11 and 10 right words."""
+    """The right output comes first. Then come outputs at least as good as an early end after 11 and 10 right words."""
     options = {"beam_size": BEAM, "max_len_a": 0, "max_len_b": 30}
     patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=3, **options)
     for hypotheses in search(patient, sentences=1):
@@ -99,7 +100,7 @@ def test_a_search_that_never_ends_is_ended_by_the_longest_output(model, dictiona
 
 
 class Stutter(FairseqIncrementalDecoder):
-    """Model that prefers to repeat one word, ranks all others below it, and never ends."""
+    """Model that gives one word the highest score in every step, and </s> the lowest."""
 
     def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
         wishes = -torch.arange(len(self.dictionary), dtype=torch.float)
@@ -125,7 +126,7 @@ def test_no_ngram_is_written_twice(dictionary, size):
     assert len(words) == 12
     assert len(ngrams) == len(set(ngrams))
     shorter = [tuple(words[start : start + size - 1]) for start in range(len(words) - size + 2)]
-    assert size == 1 or len(shorter) > len(set(shorter))  # no more is forbidden
+    assert size == 1 or len(shorter) > len(set(shorter))  # blocking longer n-grams allows repeated words
 
 
 @pytest.mark.parametrize(("size", "least"), [(1, 30), (2, 600)])
@@ -139,7 +140,7 @@ def test_outputs_that_cannot_be_so_long_without_a_repetition_are_refused(diction
 
 
 class NotFinite(Stutter):
-    """Model whose parameters are so large that its scores are NaN."""
+    """A model whose parameters are so large that its scores are NaN."""
 
     def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
         scores, extra = super().forward(prev_output_tokens)
@@ -158,7 +159,7 @@ def test_scores_that_are_not_finite_are_one_sentence(dictionary, options, more):
 
 @pytest.mark.parametrize("size", [0, 2])
 def test_scores_that_are_not_finite_are_not_blamed_on_the_constraints(dictionary, size):
-    """The constraint of one word fits into the four words of an output."""
+    """One constraint of one word fits into an output of four words, so only the scores can be the reason."""
     model = FairseqEncoderDecoderModel(Echo(dictionary), NotFinite(dictionary))
     strategy = LexicallyConstrainedBeamSearch(dictionary, "ordered")
     options = {"search_strategy": strategy, "max_len_b": 4, "no_repeat_ngram_size": size}
@@ -174,7 +175,7 @@ def test_the_limit_of_the_length_is_not_taken_for_a_repetition(model, dictionary
 
 @pytest.mark.parametrize("beam", [1, 11, 49])
 def test_beam_sampling_finishes_at_the_longest_output_at_any_width(beam):
-    """Only the end symbol is allowed there, and only padding remains to draw from."""
+    """At the maximum length only the end symbol is allowed, so that all other candidates are padding."""
     dictionary = make_dictionary(120)
     model = FairseqEncoderDecoderModel(Echo(dictionary), Stutter(dictionary))
     generator = PaperSequenceGenerator([model], dictionary, beam_size=beam, max_len_b=4, beam_sampling=True)
@@ -194,7 +195,10 @@ def test_a_beam_too_wide_to_draw_is_refused(model, dictionary):
     [((-1.0,), False), ((-1.0, -3.0, -4.0), False), ((-5.0, -4.0, -1.5, -1.0), True), ((-1.0, -2.0), True)],
 )
 def test_nothing_better_compares_with_the_last_of_the_wanted_outputs(scores, settled):
-    """Sums of log-probabilities: the open hypothesis has -2. Two outputs are requested, so the second best decides."""
+    """All scores are sums of log-probabilities, and the best unfinished hypothesis has -2.
+
+    Two outputs are requested, so the second best decides.
+    """
     generator = SimpleNamespace(
         stop_when_nothing_better=2, search=SimpleNamespace(best_open=[-2.0]), normalize_scores=False
     )
@@ -203,7 +207,7 @@ def test_nothing_better_compares_with_the_last_of_the_wanted_outputs(scores, set
 
 @pytest.mark.parametrize(("penalty", "reachable"), [(1.0, -2 / 10), (-1.0, -2 * 5)])
 def test_an_open_hypothesis_may_still_get_its_most_favourable_length(penalty, reachable):
-    """After step 3, from 0, an output has 5 to 10 words with its end. It has a sum of -2 at best."""
+    """After step 3, counted from 0, an output can have 5 to 10 words with its end. Its sum is at most -2."""
     generator = SimpleNamespace(
         stop_when_nothing_better=1, search=SimpleNamespace(best_open=[-2.0]), normalize_scores=True, len_penalty=penalty
     )
@@ -212,15 +216,17 @@ def test_an_open_hypothesis_may_still_get_its_most_favourable_length(penalty, re
 
 
 def test_the_probability_of_known_words_is_never_0():
-    """Known words have the probability 1 - 1/4 if <unk> has 1/4, and at least a millionth if <unk> is certain."""
+    """The probability of known words is 1 - P(<unk>), which is 3/4 here, and at least a millionth."""
     found = log_known(torch.tensor([0.25, 1.0]).log()).exp()
     torch.testing.assert_close(found, torch.tensor([0.75, 1e-6]), rtol=0.05, atol=0.0)
 
 
 def test_an_unknown_word_is_replaced_by_a_word_never_by_the_end():
-    """Attention is highest at the end symbol, then at padding. The words have 0.1 and 0.2, on the left is padding.
+    """The attention is highest at the end symbol and at the padding on the left.
 
-    For the second output word it is the other way round.
+    The two words have 0.1 and 0.2 for the first output word.
+
+    For the second output word they have 0.2 and 0.1.
     """
     generator = SimpleNamespace(pad=1, eos=EOS)
     attention = torch.tensor([[0.3, 0.3], [0.1, 0.2], [0.2, 0.1], [0.4, 0.4]])

@@ -1,4 +1,4 @@
-"""Test the benchmark for a GPU: one call measures every table, even if one of them fails. No test measures time."""
+"""Test the benchmark for a GPU. One call measures every table, even if one of them fails. No test measures time."""
 
 import importlib
 import json
@@ -32,7 +32,7 @@ def gpu(monkeypatch):
 
 @pytest.fixture
 def measured(gpu, monkeypatch):
-    """Titles of the requested tables, and of the tables that fail."""
+    """Replace the measurement, and return the titles of the measured tables and of the tables that fail."""
     titles = SimpleNamespace(asked=[], broken={"Training step", "Output layer, float32"})
 
     def measure_table(title, args):
@@ -57,7 +57,7 @@ def test_a_table_that_fails_takes_no_other_along(gpu, measured, tmp_path):
 
 
 def test_what_was_measured_is_written_before_the_next_table_begins(gpu, monkeypatch, tmp_path):
-    """A machine that is lost in the middle leaves its finished tables, and the next one continues from there."""
+    """If the connection to the machine is lost, finished tables are kept, and the next call measures the others."""
 
     def measure_table(title, args):
         if title == "Training step":
@@ -72,7 +72,7 @@ def test_what_was_measured_is_written_before_the_next_table_begins(gpu, monkeypa
 
 
 def required(name: str, found: set[str] | None = None) -> set[str]:
-    """Return a package of this environment with all its dependencies."""
+    """Return the names of an installed package and of all its dependencies."""
     found = set() if found is None else found
     if name not in found:
         found.add(name)
@@ -84,7 +84,10 @@ def required(name: str, found: set[str] | None = None) -> set[str]:
 
 
 def test_every_package_to_carry_is_named(gpu):
-    """The expected result is the metadata of the packages. Three are build tools. Torchaudio is not needed."""
+    """The expected names come from the metadata of the installed packages. Three of them are build tools.
+
+    Torchaudio is not needed either.
+    """
     needed = required("fairseq-fixed") - required("torch") - {"cffi", "cython", "pycparser", "torchaudio"}
     named = gpu.__doc__.partition("carry these wheels:")[2].partition("to be compared with")[0]
     named = {canonicalize_name(name) for name in re.findall(r"[a-z][\w-]+[a-z0-9]", named)}
@@ -134,7 +137,7 @@ def test_the_process_of_a_table_answers_with_its_rows(gpu, monkeypatch, tmp_path
 
 
 def test_a_table_of_which_nothing_runs_says_why_for_each_row(gpu):
-    """This happens to the table of bfloat16 on hardware without bfloat16."""
+    """This happens if the GPU does not support bfloat16."""
 
     def broken(query, weight, target):
         raise ValueError("needs another machine")
@@ -146,7 +149,7 @@ def test_a_table_of_which_nothing_runs_says_why_for_each_row(gpu):
 
 
 def largest_operand(step):
-    """Numbers in the largest tensor that any operation of a step is given, those inside torch's own operator too."""
+    """Return the number of elements of the largest tensor that an operation of a step reads."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
         step(0)
     shapes = [shape for event in profile.events() for shape in event.input_shapes]
@@ -155,8 +158,8 @@ def largest_operand(step):
 
 @pytest.mark.skipif(not hasattr(torch.nn, "LinearCrossEntropyOptions"), reason="this torch has no such loss")
 def test_the_loss_of_torch_is_the_one_that_never_materialises_the_scores(gpu):
-    """Without its options torch's loss would be its reference form, which is as large as the materialised scores."""
-    size = replace(gpu.TOY, batch_size=70)  # 490 tokens, more than a chunk
+    """Without its options, torch's loss would use its reference form, which computes all scores at once."""
+    size = replace(gpu.TOY, batch_size=70)  # 490 tokens are more than a chunk
     losses = gpu.output_losses()
     rows = [gpu.TORCH, f"{gpu.TORCH}, chunks of {gpu.TORCH_CHUNK}"]
     steps = {name: gpu.LossStep(losses[name], size, torch.float32, 1) for name in (gpu.MATERIALISED, *rows)}

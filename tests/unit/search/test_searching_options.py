@@ -1,4 +1,4 @@
-"""With all generation options the task's search gives the same outputs as ``--stock-search``."""
+"""Test that the search of the task and ``--stock-search`` give the same outputs with all generation options."""
 
 from argparse import Namespace
 from itertools import combinations
@@ -18,7 +18,7 @@ from wean_fairseq.tasks.guarded import GuardedTask
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 from wean_fairseq.tasks.searching import SearchingTask
 
-# Options of fairseq-generate, and whether the faster search supports them.
+# OPTIONS has options of fairseq-generate, and tells whether the faster search supports them.
 OPTIONS: dict[str, tuple[dict[str, Any], bool]] = {
     "nbest": ({"beam": 10, "nbest": 10}, True),
     "lenpen": ({"lenpen": 0.3}, True),
@@ -48,7 +48,7 @@ def paraphrase_task(words: int = WORDS, slots: int = 0, **options: Any) -> Parap
 def search(task: ParaphraseTask, models: list[torch.nn.Module], sample: dict[str, Any], **options: Any) -> Any:
     """Return the hypotheses, and whether they come from the faster search."""
     generator = task.build_generator(models, Namespace(**{"max_len_b": 12} | options))
-    torch.manual_seed(7)  # for random draws
+    torch.manual_seed(7)  # some of the options draw random numbers
     return generator.generate(models, sample), getattr(generator, "is_fast", False)
 
 
@@ -89,7 +89,7 @@ def search_with_likely_padding(arch: str, count: int, settings: dict[str, Any], 
 @pytest.mark.parametrize("settings", [{}, {"stock_search": True}, {"search_preset": "cdnpg-sampling"}])
 @pytest.mark.parametrize("arch", ["paraphrase_transformer", "copy_transformer"])
 def test_padding_of_the_dictionary_is_never_written(arch, settings):
-    """An entry of the same form with a count is a word, which both searches write often."""
+    """An entry that looks like padding but has a count is a word, which both searches write often."""
     cases = [options for options, _ in OPTIONS.values()] if "search_preset" not in settings else [{"beam": 4}]
     for options in cases:
         _, words = search_with_likely_padding(arch, 0, settings, **options)
@@ -110,7 +110,10 @@ def test_a_temperature_at_which_no_word_can_be_drawn_is_named():
 
 
 def test_scores_are_not_changed_by_padding_that_is_not_written():
-    """The expected log-probabilities are normalised over all words. Padding's probability is not redistributed."""
+    """The expected log-probabilities are normalised over all dictionary entries.
+
+    The probability of padding must not be distributed to the words.
+    """
     scores = {}
     for count, options in ((0, {"max_len_b": 1, "beam": 30}), (1, {"max_len_b": 1, "beam": 40})):
         found, _ = search_with_likely_padding(
@@ -132,7 +135,7 @@ def test_scores_are_not_changed_by_padding_that_is_not_written():
     ],
 )
 def test_rounded_scores_are_refused_where_fairseqs_loop_would_search(arch, options):
-    """fairseq's loop would not round the scores."""
+    """fairseq's loop ignores the option for rounded scores."""
     task = paraphrase_task(bf16_scores=True)
     model = make_model(arch, {}, task)
     assert task.build_generator([model], Namespace()).is_fast
@@ -151,7 +154,7 @@ def test_rounded_scores_are_refused_where_fairseqs_loop_would_search(arch, optio
     ],
 )
 def test_a_search_that_cannot_rank_by_distraction_says_so(settings, options):
-    """The search must not ignore distraction, nor stop by a rule that is invalid with it."""
+    """The search must neither ignore distraction nor use a stopping rule that is invalid with distraction."""
     model = make_model("rnn_distract", {"distract_content": 0.5})
     with pytest.raises(UserError, match="--distract-state are for plain beam search with one model"):
         search(paraphrase_task(**settings), [model], make_sample(model), **options)
@@ -196,7 +199,7 @@ def test_a_training_step_frees_the_weights_that_the_last_validation_packed(monke
     sample = make_sample(model)
     for _ in range(2):
         task.sequence_generator.generate([model], sample)
-    assert sum(packed) == WORDS + 4  # once: the second search uses them again
+    assert sum(packed) == WORDS + 4  # packed once, because the second search uses the same weights
     SearchingTask.train_step(task, sample)
     task.sequence_generator.generate([model], sample)
     assert sum(packed) == 2 * (WORDS + 4)

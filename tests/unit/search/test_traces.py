@@ -1,4 +1,4 @@
-"""Test traces of the search against the model's own account of the same words, computed for all steps at once."""
+"""Compare traces of the search with the values that the model computes for all steps at once."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def searched(model: torch.nn.Module, sample: dict[str, Any], **options: Any) -> 
 
 
 def read_words(tokens: torch.Tensor) -> torch.Tensor:
-    """Return the decoder's input for an output (T,): (1, T)."""
+    """Return the decoder input (1, T) for an output (T,)."""
     return tokens.roll(1).unsqueeze(0)
 
 
@@ -37,7 +37,7 @@ def assert_close(trace: Trace, other: Trace) -> None:
 @pytest.mark.parametrize("options", [{}, {"renormalise": True}])
 @pytest.mark.parametrize("arch", COPYING)
 def test_copies_are_those_of_the_distribution(arch, options):
-    """From all steps at once, (p - p generated) / p is expected, and copies of a word as shares of their sum."""
+    """The expected values are computed for all steps at once: the copied share of p, and the share of each position."""
     model = make_model(arch, {}, copy_task())
     sample = make_sample(model, copy_batch())
     for row, hypotheses in enumerate(searched(model, sample, **options)):
@@ -70,7 +70,7 @@ def test_what_is_shown_of_steps_is_what_the_decoder_returns(arch):
 
 @pytest.mark.parametrize("arch", [*COPYING, *SHOWN])
 def test_following_outputs_gives_the_traces_of_the_search(arch):
-    """Only the fast search records traces; for other searches the steps are repeated."""
+    """Only the fast search records traces, so after other searches the steps are computed again."""
     model = make_model(arch, {}, copy_task() if arch in COPYING else None)
     sample = make_sample(model, copy_batch() if arch in COPYING else None)
     hypotheses = searched(model, sample)

@@ -1,4 +1,4 @@
-"""Test scores in chunks and blocks against all of them at once: ``QueryEmbedding.scores``, log_softmax and one topk."""
+"""Compare scores in chunks and blocks with all scores at once, followed by log_softmax and topk."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def build(vocabulary: int, score: str = "general", **options):
 
 @pytest.fixture(params=[64, 700, 10**6, None], ids=["a block", "blocks", "one chunk", "whole"])
 def scores_class(request, monkeypatch):
-    """Return scores in chunks of one block, of several, of all, and as on a GPU."""
+    """Return the class of scores with chunks of one block, of several blocks, of all blocks, and as on a GPU."""
     if request.param is None:
         return WholeScores
     monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", request.param)
@@ -53,7 +53,10 @@ def test_scores_their_sum_and_the_best_are_those_of_the_plain_form(scores_class,
 
 @torch.no_grad()
 def test_two_scores_are_mixed_as_the_plain_forms_are(scores_class):
-    """The oracle is logaddexp of all weighted scores, twice, because the memory of the first step is used again."""
+    """The oracle is logaddexp of all weighted scores.
+
+    The second step reuses the memory of the first step, so the test runs both.
+    """
     first, first_words, _ = build(300)
     second, second_words, _ = build(300)
     scores, others = scores_class(first, first_words, 300, ROWS), scores_class(second, second_words, 300, ROWS)
@@ -74,7 +77,7 @@ def test_two_scores_are_mixed_as_the_plain_forms_are(scores_class):
 
 @torch.no_grad()
 def test_scores_fit_later_searches_that_need_no_more():
-    """At most the rows of the first one, the same words, factors and inference mode."""
+    """Scores can be used again for no more rows and for the same words, factors and inference mode."""
     output, embeddings, _ = build(64)
     scores = vocabulary_scores.build_scores(output, embeddings, num_words=64, max_rows=ROWS)
     assert [scores.fits(64, rows, "exact") for rows in (ROWS - 1, ROWS, ROWS + 1)] == [True, True, False]
@@ -94,7 +97,7 @@ def test_a_gpu_gets_whole_scores_up_to_512_mib(device, rows, kind):
 
 
 class CountedExponentials(TorchDispatchMode):
-    """Count the numbers that are made exponentials in place."""
+    """Counts the numbers whose exponential is computed in place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,11 +127,11 @@ def test_concat_with_hypotheses_that_leave_the_range_and_come_back(scores_class)
     scores = scores_class(output, embeddings, 300, ROWS)
     for factor in (1.0, 1000.0, 1.0):
         query = features.clone()
-        query[0] *= factor  # of all hypotheses, so that the others are scored in that form too
+        query[0] *= factor  # large queries, so that the scores are computed in the other form
         assert (output.score.query_proj(query).abs().max() > LARGEST_PART) == (factor > 1.0)
         log_sum = scores.compute(query)
         expected = torch.tanh(output.score.query_proj(query).unsqueeze(1) + output.score.embed_proj(embeddings))
-        expected = expected @ output.score.vector  # eq. 5 literally
+        expected = expected @ output.score.vector  # this is eq. 5 without changes
         torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
         torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
 
@@ -137,7 +140,7 @@ def test_concat_with_hypotheses_that_leave_the_range_and_come_back(scores_class)
 def test_fewer_rows_than_there_may_be_and_no_sums(scores_class):
     output, embeddings, features = build(300)
     scores = scores_class(output, embeddings, 300, ROWS)
-    scores.compute(features)  # leaves values in the buffer
+    scores.compute(features)  # this call leaves values in the buffer
     log_sum = scores.compute(features[:2])
     values, places = output.scores(features[:2], embeddings).log_softmax(dim=1).topk(8)
     best, words, beams = scores.best(log_sum, None, 2, 8)
@@ -147,11 +150,11 @@ def test_fewer_rows_than_there_may_be_and_no_sums(scores_class):
 
 @torch.no_grad()
 def test_words_that_are_no_candidates_are_neither_computed_nor_found(scores_class, monkeypatch):
-    monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)  # so that the weights can be counted
+    monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)  # unpacked weights can be counted
     output, embeddings, features = build(300, num_candidates=70)
     scores = scores_class(output, embeddings, 300, ROWS)
     log_sum = scores.compute(features)
-    expected = output.scores(features, embeddings)  # -inf outside the candidates
+    expected = output.scores(features, embeddings)  # the scores are -inf outside the candidates
     torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
     torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
     best, words, _ = scores.best(log_sum, None, ROWS, 40)
@@ -161,7 +164,7 @@ def test_words_that_are_no_candidates_are_neither_computed_nor_found(scores_clas
 
 @torch.no_grad()
 def test_scores_that_are_replaced_are_found(scores_class):
-    """Raised, lowered, forbidden, and of words beyond those that are scored; a word twice in a row."""
+    """Scores are raised, lowered and forbidden, even for words without a score, and twice for the same word."""
     output, embeddings, features = build(200)
     scores = scores_class(output, embeddings, 203, ROWS)
     log_sum = scores.compute(features)
@@ -190,7 +193,7 @@ def test_a_row_without_numbers_is_never_chosen(scores_class):
 
 @torch.no_grad()
 def test_bfloat16_is_for_the_product_alone(scores_class):
-    """The expected result is the product of rounded factors, rounded, and everything afterwards in float32."""
+    """The factors and the product are rounded to bfloat16, and everything afterwards is computed in float32."""
     output, embeddings, features = build(300)
     scores = scores_class(output, embeddings, 300, ROWS, BF16)
     log_sum = scores.compute(features)
@@ -227,7 +230,7 @@ def test_a_product_of_integers_is_as_near_as_its_steps_allow(rows, bias):
     needs_int8()
     torch.manual_seed(1)
     weight, shift, inputs = torch.randn(330, 70), torch.randn(330) if bias else None, torch.randn(rows, 70)
-    inputs[0] *= 1000.0  # a row has its own step
+    inputs[0] *= 1000.0  # each row has its own rounding step
     weight[5] = 0.0
     off = (Int8Linear(weight, shift, 16)(inputs) - torch.nn.functional.linear(inputs, weight, shift)).abs()
     assert (off <= off_by_rounding(inputs, weight) * 1.0001 + 1e-5).all()
@@ -257,7 +260,10 @@ def test_int8_is_for_the_product_alone(scores_class):
 
 @pytest.mark.parametrize(("product", "exact"), [(2.0**15, False), (64 * 127**2, True)])
 def test_products_that_overflow_are_noticed(product, exact, monkeypatch):
-    """Some processors sum two products of bytes in 16 bits. The exact result is the sum of 64 products of 127."""
+    """Some processors add two products of bytes in 16 bits, which may overflow.
+
+    The exact result is the sum of 64 products with 127.
+    """
     monkeypatch.setattr(Int8Linear, "__init__", lambda self, *_: None)
     monkeypatch.setattr(Int8Linear, "__call__", lambda self, inputs: torch.full((len(inputs), 33), float(product)))
     assert int8_is_exact.__wrapped__() == exact

@@ -1,4 +1,4 @@
-"""``--bert`` of the task ``paraphrase``: sentences get features, and archs that read none are refused."""
+"""Test ``--bert`` of the task ``paraphrase``. Sentences get features, and archs that read none are refused."""
 
 from argparse import Namespace
 
@@ -15,7 +15,8 @@ from wean_fairseq.errors import UserError
 pytest.importorskip("transformers")
 
 DICTIONARY = make_dictionary(9)
-SOURCES = ["w1 w0", "w3", "w2 novel w5", "w1 w0", "w4 " * 12]  # `novel` is in no dictionary, 12 words are many
+# `novel` is in no dictionary, and the last source is long
+SOURCES = ["w1 w0", "w3", "w2 novel w5", "w1 w0", "w4 " * 12]
 TARGETS = ["w7", "w3", "w2 w5", "w3 w4", "w4"]
 SIZES = {"embed_dim": 6, "ffn_dim": 10, "attention_heads": 3, "encoder_layers": 1, "decoder_layers": 1}
 
@@ -52,7 +53,7 @@ def batch_of(task, split="train"):
 
 
 def assert_are_features(bert, batch, sources):
-    """Assert that the features of each row equal BERT's for its words, and are 0 at the end symbol and at padding."""
+    """Check that the features of each row are BERT's features of its words, and 0 at the end symbol and at padding."""
     net_input = batch["net_input"]
     rows = zip(net_input["bert_features"], net_input["src_tokens"], batch["id"].tolist(), strict=True)
     for row, tokens, number in rows:
@@ -74,7 +75,7 @@ def test_features_come_with_every_batch_and_unknown_words_keep_theirs(data, bert
 
 
 def test_a_model_reads_what_bert_says_of_an_unknown_word(data, bert):
-    """Without copying, two unknown words differ only by BERT: the dictionary has ``<unk>`` for both."""
+    """Without copying, the model can distinguish two unknown words, both ``<unk>``, only by their BERT features."""
     task = make_task(data, bert=str(bert))
     model = build(task, **SIZES, copy_mode="none")
     outputs = []
@@ -115,7 +116,7 @@ def test_options_that_make_no_sense_are_refused(data, options, message):
 
 
 def test_sentences_longer_than_bert_reads_are_refused_cut_or_left_out_as_the_options_say(tmp_path, bert):
-    """BERT reads 24 pieces (``tests/bert_directory.py``): 22 words."""
+    """The BERT of ``tests/bert_directory.py`` reads 24 pieces, which are 22 words and two special pieces."""
     sources = ["w1 w2", "w3 " * 23]
     data = write_data(tmp_path / "data", sources, ["w1", "w2"])
     with pytest.raises(UserError, match=r"are 25 pieces long, .* reads 24: .* --length-policy truncate"):
@@ -123,8 +124,8 @@ def test_sentences_longer_than_bert_reads_are_refused_cut_or_left_out_as_the_opt
     cut = make_task(data, bert=str(bert), max_pair_length=5, length_policy="truncate")
     mapped, _ = cut.map_slots(batch_of(cut))
     assert_are_features(bert, mapped, ["w1 w2", "w3 " * 5])
-    make_task(data, bert=str(bert), max_pair_length=5).load_dataset("train")  # drops the pair
-    with pytest.raises(UserError, match="are 25 pieces long"):  # drops no test pair
+    make_task(data, bert=str(bert), max_pair_length=5).load_dataset("train")  # a longer training pair is left out
+    with pytest.raises(UserError, match="are 25 pieces long"):  # a longer test pair is not left out but refused
         make_task(data, bert=str(bert), max_pair_length=5).load_dataset("test")
 
 
@@ -137,7 +138,7 @@ def test_an_empty_line_has_no_features(tmp_path, bert, sources):
 
 
 def test_a_sentence_is_not_kept_in_the_file_of_topics(data, bert):
-    """With the separator of topics the same words have other features."""
+    """With the separator between topics, the same words have other features, so both tasks need separate files."""
     from wean_fairseq.tasks.topic_essay import TopicEssayConfig, TopicEssayTask
 
     make_task(data, bert=str(bert)).load_dataset("train")
@@ -145,4 +146,4 @@ def test_a_sentence_is_not_kept_in_the_file_of_topics(data, bert):
     cfg = TopicEssayConfig(data=str(data), source_lang="src", target_lang="tgt", bert=str(bert), topic_separator="")
     cfg.required_seq_len_multiple, cfg.train_subset, cfg.max_topics, cfg.dataset_impl = 1, "train", 12, None
     TopicEssayTask.setup_task(cfg).load_dataset("train")
-    assert len(set((data / "bert-features").iterdir()) - kept) == 2  # the features and their lock
+    assert len(set((data / "bert-features").iterdir()) - kept) == 2  # the features and their lock file

@@ -1,4 +1,4 @@
-"""Test the task on data binarised in the test: nothing dropped, limits as named, the same batches after a restart."""
+"""Test the task on data binarised in the test: pairs are kept, limits hold, a restart gives equal batches."""
 
 from argparse import Namespace
 
@@ -18,7 +18,7 @@ from wean_fairseq.search.generator import PaperSequenceGenerator
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 
 DICTIONARY = make_dictionary()
-LENGTHS = [3, 9, 1, 4, 12, 2, 5, 7, 6, 8, 10]  # 11 pairs: no multiple of 8
+LENGTHS = [3, 9, 1, 4, 12, 2, 5, 7, 6, 8, 10]  # 11 pairs, so that the last of the batches of 8 is incomplete
 
 
 def write_side(folder, split, language, sentences):
@@ -77,7 +77,7 @@ def test_every_pair_is_in_exactly_one_batch(data, split):
 
 @pytest.mark.parametrize("options", [{}, {"no_source_end": True}, {"required_seq_len_multiple": 8}])
 def test_the_share_of_padding_is_said(data, caplog, options):
-    """The expected result is the padding counted in the batches themselves."""
+    """The expected share is the padding counted in the batches."""
     task = make_task(data, **options)
     task.load_dataset("train")
     sizes = {"max_sentences": 4, "max_positions": (99, 99), "seed": 1}
@@ -123,7 +123,7 @@ def test_truncate_reaches_interactive_input(data):
 
 
 def test_a_restart_in_a_later_epoch_builds_the_same_batches(data):
-    """Stock fairseq builds batches with the seed of the epoch it was started in (ecosystem: resume differs)."""
+    """fairseq draws the batches with the seed of the epoch in which the training was started."""
     task = make_task(data)
     task.load_dataset("train")
     iterator = task.get_batch_iterator(task.dataset("train"), max_sentences=3, max_positions=(99, 99), seed=1, epoch=1)
@@ -151,7 +151,7 @@ def test_missing_directory_dictionary_and_split_are_named(data, tmp_path):
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 20])
 def test_shards_divide_the_data(data, shards):
-    """``--num-shards N --shard-id K`` of fairseq-generate put every sentence in one shard."""
+    """An earlier version put every sentence in one shard with ``--num-shards N --shard-id K`` of fairseq-generate."""
     found = [batches(make_task(data, num_shards=shards, shard_id=shard), "test") for shard in range(shards)]
     assert sorted(number for shard in found for batch in shard for number in batch) == list(range(len(LENGTHS)))
     assert max(map(len, found)) - min(map(len, found)) <= 1
@@ -199,7 +199,7 @@ def test_sources_alone_take_the_dictionary_of_the_sources(data):
 
 @pytest.mark.parametrize("written", ["zebra", "w1 zebra yak", "<unk>"])
 def test_an_unknown_word_of_a_constraint_is_named_with_its_line(data, written):
-    """fairseq-interactive packs the constraints of a buffer like this. The second buffer begins with line 3."""
+    """fairseq-interactive packs the constraints of a buffer in this way. The second buffer begins with line 3."""
     task = make_task(data)
     lines = [torch.tensor([*words(3), EOS])] * 2
     encoded = [task.target_dictionary.encode_line(text, append_eos=False) for text in ("w1", "w2 w3", written)]
@@ -317,7 +317,10 @@ def test_a_model_trained_on_cut_sources_warns_where_they_are_read_whole(data, ca
 
 @pytest.mark.parametrize("limits", [{}, {"max_pair_length": 5, "length_policy": "truncate"}], ids=["whole", "cut"])
 def test_sources_may_come_without_their_end(data, limits, caplog):
-    """Only sources: a target has its end, which training predicts."""
+    """Only sources may lack the end symbol.
+
+    Every target has an end symbol, because the model must learn to predict it.
+    """
     plain, task = make_task(data, **limits), make_task(data, no_source_end=True, **limits)
     found, expected = sample_of(task), sample_of(plain)
     assert found["net_input"]["src_lengths"].tolist() == [n - 1 for n in expected["net_input"]["src_lengths"].tolist()]
@@ -346,9 +349,9 @@ def sample_of(task, split="test"):
 
 
 def test_the_wean_search_finds_what_full_search_finds_sooner(data):
-    """Sums of log-probabilities only fall, so stopping at the best finished hypothesis loses nothing."""
+    """A sum of log-probabilities only decreases with more words, so stopping at the best finished output is safe."""
     model = build_model("wean_lstm", make_task(data), embed_dim=6, hidden_size=10, query_bias=True)
-    with torch.no_grad():  # make the end likely, sooner for some sentences than for others
+    with torch.no_grad():  # makes </s> likely, at different steps for different sentences
         model.decoder.output.score.query_proj.bias += 0.3 * model.encoder.embed_tokens.weight[EOS]
     full = search(make_task(data), generation_args(lenpen=0.0), model, sample_of(make_task(data)))
     task = make_task(data, search_preset="wean")
@@ -364,7 +367,7 @@ def test_the_wean_search_waits_for_the_best_hypothesis_to_end(data):
     """The oracle is a plain Python search that continues until the best candidate of a step is an end."""
     task = make_task(data, search_preset="wean")
     model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10, query_bias=True)
-    with torch.no_grad():  # the end among the candidates from the first step on, but not the best at once
+    with torch.no_grad():  # makes </s> a candidate in the first step, but not the best one
         model.decoder.output.score.query_proj.bias += 0.25 * model.encoder.embed_tokens.weight[EOS]
     sample = sample_of(task)
     waited = 0
@@ -373,12 +376,15 @@ def test_the_wean_search_waits_for_the_best_hypothesis_to_end(data):
         expected, ends_passed = plain_search(model, source[source != 1], beam=3, max_len=12)
         assert [hypothesis["tokens"].tolist() for hypothesis in hypotheses] == expected
         waited += ends_passed
-    assert waited > 0  # otherwise stopping at any end would pass as well
+    assert waited > 0  # otherwise a search that stops at any </s> would pass
 
 
 @torch.no_grad()
 def plain_search(model, source, beam, max_len):
-    """Search one sentence by whole prefixes. Return the outputs, best first, and how often an end was not best."""
+    """Search one sentence, and compute each hypothesis from its whole prefix.
+
+    Return the outputs from best to worst, and how often a finished hypothesis was not the best candidate.
+    """
     encoder_out = model.encoder(source.unsqueeze(0))
     alive, done, passed = [(0.0, [])], [], 0
     for step in range(max_len + 1):
@@ -448,7 +454,7 @@ def test_scores_are_rounded_in_one_way(data):
 
 
 def test_replace_unk_positions_are_the_most_attended_words(data):
-    """The expected result is the argmax of the attention over the sentence's own words, counted without its padding."""
+    """The expected positions are the argmax of the attention over the words of the sentence, without padding."""
     task = make_task(data)
     model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10)
     sample = sample_of(task)
@@ -482,7 +488,10 @@ def test_options_that_contradict_the_wean_search_are_refused(data, options, mess
 
 
 def with_a_forced_beginning(data, arch, **options):
-    """The task, and its best output for a source with an unknown word, forced to begin with two words."""
+    """Return the task, and its best output for a source with an unknown word.
+
+    The output is forced to begin with two words.
+    """
     task = make_task(data, **options)
     task.source_dictionary.reserve_slots(5)
     model = build_model(arch, task, embed_dim=6, hidden_size=8)
@@ -495,7 +504,7 @@ def with_a_forced_beginning(data, arch, **options):
 
 @pytest.mark.parametrize(("arch", "expected"), [("copynet", "w1 Zorblax"), ("rnnsearch", "w1 <unk>")])
 def test_an_output_begins_as_it_is_forced_to(data, arch, expected):
-    """A system that cannot copy writes <unk> where a copying one writes the word."""
+    """A system that cannot copy writes <unk>, and a copying one writes the word."""
     task, tokens = with_a_forced_beginning(data, arch)
     assert task.target_dictionary.string(tokens[:2]) == expected
 

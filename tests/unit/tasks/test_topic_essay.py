@@ -1,4 +1,4 @@
-"""Test the batches of the task for training, validation and search, on data written in the test, and invalid input."""
+"""Test the batches of the task for training, validation and search, and invalid input, on data written in the test."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,7 +60,7 @@ def make_task(data, **options):
 
 
 class Model(torch.nn.Module):
-    """A model that the task can build: it keeps the batch that it was given."""
+    """A model that the task can build, and that keeps its batch."""
 
     capabilities = Capabilities(inputs=("bert_features",))
 
@@ -70,7 +70,7 @@ class Model(torch.nn.Module):
         self.seen = None
 
     def set_num_updates(self, number):
-        """fairseq's models have this method."""
+        """Do nothing, because fairseq only requires this method."""
 
 
 class PlanningModel(Model):
@@ -88,7 +88,7 @@ def _register(monkeypatch):
 
 
 def build(task, arch, monkeypatch):
-    """Build the model like fairseq, whose own lookup needs a registered dataclass."""
+    """Build the model without fairseq's own function, which needs a registered dataclass."""
     monkeypatch.setattr("fairseq.models.build_model", lambda cfg, task, _: ARCH_MODEL_REGISTRY[cfg._name]())
     return task.build_model(SimpleNamespace(_name=arch))
 
@@ -100,7 +100,7 @@ def batch_of(task, split="train"):
 
 
 class Criterion(torch.nn.Module):
-    """Keeps the batch."""
+    """A criterion that keeps the batch."""
 
     def forward(self, model, sample):
         self.net_input = sample["net_input"]
@@ -108,7 +108,7 @@ class Criterion(torch.nn.Module):
 
 
 class Generator:
-    """Keeps the batch and returns no hypotheses."""
+    """A generator that keeps the batch and returns no hypotheses."""
 
     def generate(self, models, sample, **kwargs):
         self.net_input = sample["net_input"]
@@ -121,7 +121,7 @@ class Optimizer:
 
 
 def three_ways(task, model, sample):
-    """Return ``net_input`` as training, validation and search see it."""
+    """Return ``net_input`` as it reaches the model in training, in validation and in search."""
     criterion, generator, seen = Criterion(), Generator(), []
     task.train_step(sample, model, criterion, Optimizer(), 0)
     seen.append(criterion.net_input)
@@ -141,7 +141,10 @@ def test_without_options_a_batch_is_that_of_the_paraphrase_task(data, monkeypatc
 
 
 def test_features_come_with_every_batch(data, bert, monkeypatch):
-    """The words of each row are read back and BERT is asked for them. Binary data has lost one word's spelling."""
+    """The task turns the ids of each row into words, and asks BERT for features of these words.
+
+    The binary data does not have the spelling of one word.
+    """
     task = make_task(data, bert=str(bert))
     model = build(task, "reads", monkeypatch)
     sample = batch_of(task)
@@ -159,11 +162,11 @@ def test_features_come_with_every_batch(data, bert, monkeypatch):
             torch.testing.assert_close(row[-1 - len(words) : -1], expected, rtol=1e-3, atol=1e-3)
             assert not row[: -1 - len(words)].any() and not row[-1].any()
     assert torch.equal(sample["net_input"]["src_tokens"], before)
-    assert "bert_features" not in sample["net_input"]  # code that prints the batch finds the original inputs
+    assert "bert_features" not in sample["net_input"]  # the original batch, which may be printed, is unchanged
 
 
 def test_the_task_offers_bert_to_models(data, bert):
-    """PC-SAN keeps the digest in its checkpoints."""
+    """PC-SAN stores the digest of BERT in its checkpoints."""
     found = make_task(data, bert=str(bert)).bert
     assert (found.num_layers, found.dim, found.path, len(found.digest)) == (LAYERS, WIDTH, str(bert), 64)
 
@@ -206,7 +209,8 @@ def test_a_length_that_is_needed_and_not_given_is_asked_for(data, monkeypatch):
     model = build(task, "plans", monkeypatch)
     with pytest.raises(UserError, match="say with --essay-length N"):
         task.inference_step(Generator(), [model], batch_of(task, "test"))
-    with pytest.raises(UserError, match="say with --essay-length N"):  # before training, not at its first validation
+    # The error must come before the training starts, and not at the first validation.
+    with pytest.raises(UserError, match="say with --essay-length N"):
         build(make_task(data, eval_bleu=True), "plans", monkeypatch)
 
 
@@ -267,7 +271,7 @@ def test_an_empty_topic_line_is_refused_even_where_empty_lines_are_kept(tmp_path
 @pytest.mark.parametrize("in_dictionary", [True, False])
 @pytest.mark.parametrize(("topics", "essay"), [("w1 </d> w2", "w1"), ("w1", "w2 w3 </d> w1")])
 def test_the_released_format_is_recognised(tmp_path, in_dictionary, topics, essay):
-    """The format is recognised as text, independent of the dictionary."""
+    """The format is recognised in the text, whether the separator is in the dictionary or not."""
     with_mark = make_dictionary(9)
     if in_dictionary:
         with_mark.add_symbol("</d>")

@@ -1,6 +1,7 @@
-"""wean-train reads the files of its work folder, which may be damaged or another program's."""
+"""Test how wean-train reads files of its work folder, which may be damaged or belong to another program."""
 
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from wean_fairseq.training import base, run, state
 from wean_fairseq.training.call import train
 from wean_fairseq.training.settings import build_settings
 
-BROKEN = [b"", b"abc", b"[]", b"null", b"{}", b"9" * 5000, b"\xff", b"[" * 200_000, None]  # None = a FIFO
+# None means that the file is a FIFO
+BROKEN = [b"", b"abc", b"[]", b"null", b"{}", b"9" * 5000, b"\xff", b"[" * 200_000, None]
 
 
 @pytest.fixture
@@ -55,7 +57,8 @@ def test_a_broken_mark_means_that_the_step_is_not_done(training, content):
     with pytest.raises(UserError, match="it trains"):
         training.train()
     damage(training.work / "published", content)
-    assert training._published == (content or b"").decode(errors="replace")  # which no folder has as its checksum
+    # such content is not the checksum of any model folder
+    assert training._published == (content or b"").decode(errors="replace")
 
 
 def test_a_second_run_in_a_work_folder_is_refused(training):
@@ -73,14 +76,14 @@ def test_a_repeated_command_continues_whatever_the_names_of_its_files(training, 
     given = {"data": name, "output": "m", "arch": "copynet", "device": "cpu"}
     for _ in range(2):
         training.settings = build_settings(given)
-        training.prepare()  # the second call raises UserError if the settings have changed
+        training.prepare()  # this call raises UserError if the settings differ
     lines = (training.work / "settings").read_text(encoding="utf-8").splitlines()
     assert [line.partition("=")[0][:7] for line in lines] == ["split_s", "unit", "case", "SHA-256"]
 
 
 @pytest.mark.parametrize("kind", ["user's file", "missing file", "FIFO"])
 def test_no_file_outside_of_a_work_folder_is_written(training, kind):
-    """The log of a training is appended to, and a work folder may come from elsewhere."""
+    """A work folder may come from elsewhere, and a link in it must not lead to a file outside of it."""
     training.prepare()
     log = training.system / "train.out"
     damage(log, None)
@@ -90,6 +93,24 @@ def test_no_file_outside_of_a_work_folder_is_written(training, kind):
     with pytest.raises(UserError, match=r"train\.out is not a file, or is a link to one outside of m\.work: remove it"):
         run.run(training.settings)
     assert (training.work.parent / "pairs.csv").read_text() == "source,target\na,b\n"
+
+
+@pytest.mark.parametrize("name", ["test.json", "trainings.json", ".run.lock", "published", "copynet/.trained", "x.log"])
+def test_a_folder_in_place_of_a_file_is_named_before_the_training(training, name):
+    training.prepare()
+    (training.work / name).mkdir()
+    with pytest.raises(UserError, match=f"{name} is a folder, but wean-train writes a file of this name: move it"):
+        run.run(training.settings)
+
+
+@pytest.mark.parametrize("name", ["text", "bin", "copynet", "report"])
+def test_a_file_in_place_of_a_folder_is_kept(training, name):
+    training.prepare()
+    shutil.rmtree(training.work / name, ignore_errors=True)
+    (training.work / name).write_text("mine", encoding="utf-8")
+    with pytest.raises(UserError, match=f"{name} is a file, but wean-train writes a folder of this name: move it"):
+        run.run(training.settings)
+    assert (training.work / name).read_text(encoding="utf-8") == "mine"
 
 
 def test_word_vectors_reach_the_training(training, monkeypatch):
@@ -134,7 +155,7 @@ def test_an_old_test_set_that_is_not_found_is_reported(training, capsys):
     [("old/model.safetensors", []), ("old/checkpoint_best.pt", ["--data", "bin", "--text", "text"])],
 )
 def test_an_exported_model_is_scored_with_its_own_text(training, weights, own):
-    """wean-generate refuses --data and --text for a folder that has them."""
+    """wean-generate refuses --data and --text for an exported model folder, which contains both."""
     dictionaries = [Path("bin/dict.src.txt"), Path("bin/dict.tgt.txt")]
     training.base = base.Base(Path(weights), "copynet", 8, [], Path("text"), dictionaries, [], {}, 0)
     assert training.systems()["before"] == ["--model", weights, *own]
@@ -149,10 +170,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch, output):
 
 
 def test_sigterm_ends_the_program_again_after_its_command(tmp_path):
-    """The handler is for the command alone. In the next steps, the signal would otherwise be lost."""
+    """The signal handler must be removed after the command.
+
+    Otherwise the program would ignore SIGTERM in later steps.
+    """
     earlier = signal.getsignal(signal.SIGTERM)
     kill = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"
     bar = run.progress.Progress("x", 1, "H-", 1)
     status = run.progress.run_with_progress([sys.executable, "-c", kill], tmp_path / "out", None, bar)
-    assert status == -signal.SIGTERM  # passed on to the command
+    assert status == -signal.SIGTERM  # the signal was passed on to the command
     assert signal.getsignal(signal.SIGTERM) is earlier

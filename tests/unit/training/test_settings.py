@@ -1,4 +1,4 @@
-"""wean-train refuses invalid settings before it writes files, and TOML restores the settings."""
+"""Test that wean-train refuses invalid settings before it writes files, and that settings can be stored in TOML."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from tests.model_contract import build_model, make_batch, make_task
 from wean_fairseq.capabilities import capabilities_of
 from wean_fairseq.errors import UserError
 from wean_fairseq.fields import start_files
+from wean_fairseq.ranges import MOST_PROCESSES
 from wean_fairseq.training import base, cli, run, settings, tables
 from wean_fairseq.training.call import train
 from wean_fairseq.training.defaults import ARCHS_OF, VECTOR_ARCHS, main, options_for, sizes_for
@@ -53,19 +54,23 @@ def refused(capsys, *arguments):
         (["pairs.csv", "b", "c", "--output", "model"], "data takes one file with both sides, or two text files."),
         (["nowhere.csv", "--output", "model"], "there is no file nowhere.csv"),
         (["pairs.csv", "--test", "nowhere.csv", "--output", "model"], "there is no file nowhere.csv"),
+        ([".", "--output", "model"], ". is a folder: give your pairs as a table, or as two text files."),
+        (["/dev/null", "--output", "model"], "/dev/null is a pipe or a device: give your pairs as a table"),
         (["pairs.csv", "--output", "pairs.csv"], "output pairs.csv is a file: give a folder."),
         (["pairs.csv", "--output", "model", "--work", "pairs.csv"], "work pairs.csv is a file: give a folder."),
         (["pairs.csv", "--output", "model", "--work", "model"], "which is replaced as a whole: give another folder."),
         (["pairs.csv", "--output", "model", "--work", "model/work"], "which is replaced as a whole"),
-        (["pairs.csv", "--output", "a:b"], "output a:b has : or ${ in its name, which fairseq splits or replaces"),
-        (["pairs.csv", "--output", "m", "--work", "${HOME}"], "work ${HOME} has : or ${ in its name"),
+        (["pairs.csv", "--output", "a:b"], "output a:b has : or , or ${ in its name, which fairseq splits or replaces"),
+        (["pairs.csv", "--output", "w,x"], "output w,x has : or , or ${ in its name"),
+        (["pairs.csv", "--output", "m", "--work", "w,x"], "work w,x has : or , or ${ in its name"),
+        (["pairs.csv", "--output", "m", "--work", "${HOME}"], "work ${HOME} has : or , or ${ in its name"),
         (["pairs.csv", "--output", "run/text", "--work", "run"], "has the name of another folder of run"),
         (["pairs.csv", "--output", "model", "--from", "nowhere"], "there is no model nowhere"),
         (["pairs.csv", "--output", "m", "--bert", "."], "bert is for the archs paraphrase_transformer and copy_transf"),
         (["pairs.csv", "--output", "m", "--bert", ".", "--arch", "copynet"], "bert is for the archs paraphrase_transf"),
         (["pairs.csv", "--output", "m", "--bert", "b", "--arch", "copy_transformer"], "there is no BERT directory 'b'"),
         (["pairs.csv", "--output", "m", "--bert", ""], "--bert is empty: give a path, or leave it out."),
-        (["pairs.csv", "--output", "m", "--embedding-file", "v"], "there is no file 'v': give embedding_file a file"),
+        (["pairs.csv", "--output", "m", "--embedding-file", "v"], "there is no file v: give embedding_file a file"),
         (["pairs.csv", "--output", "m", "--embedding-file", ""], "--embedding-file is empty: give a path"),
         (["pairs.csv", "--output", "m", "--embedding-file", "v", "--arch", "srb"], "is for the archs wean_lstm, wean_"),
         (["pairs.csv", "--output", "m", "--embedding-file", "v", "--task", "essay"], "embedding_file is for the archs"),
@@ -120,7 +125,8 @@ def refused(capsys, *arguments):
             "search is '--beam 0': argument --beam: '0' is",
         ),
         (["pairs.csv", "--output", "model", "--language", "de"], "language is for the unit moses: leave it out."),
-        (["pairs.csv", "--output", "model", "--processes", "0"], "'0' is not a whole number of 1 to 2147483647"),
+        (["pairs.csv", "--output", "model", "--processes", "0"], f"'0' is not a whole number of 1 to {MOST_PROCESSES}"),
+        (["pairs.csv", "--output", "model", "--processes", "99999"], f"not a whole number of 1 to {MOST_PROCESSES};"),
         (["pairs.csv", "--output", "model", "--epochs", "0"], "'0' is not a whole number of 1 to 2147483647"),
         (["pairs.csv", "--output", "model", "--seed", "x"], "'x' is not a whole number of 0 to 2147483647"),
         (["pairs.csv", "--output", "model", "--speed", "9"], "unrecognized arguments: --speed 9"),
@@ -161,8 +167,22 @@ def test_folders_of_others_are_left_alone(here, capsys):
         (here / name).rmdir()
 
 
+@pytest.mark.parametrize("content", [None, "", "a note\n", "A=1\n", "SEED=1\nno equals sign\n"])
+def test_a_file_called_settings_does_not_make_a_work_folder(here, capsys, content):
+    """With a table without rows, the folder of the user was deleted."""
+    settings = here / "model.work" / "settings"
+    settings.parent.mkdir()
+    settings.mkdir() if content is None else settings.write_text(content, encoding="utf-8")
+    (here / "pairs.csv").write_text("source,target\n", encoding="utf-8")
+    message = refused(capsys, "pairs.csv", "--output", "model")
+    assert "model.work has files that are not of wean-train: give another --work, or move them." in message
+    assert list(settings.parent.iterdir()) == [settings]
+    assert settings.is_dir() if content is None else settings.read_text(encoding="utf-8") == content
+
+
 def test_a_folder_that_cannot_be_written_is_named(here, capsys, monkeypatch):
-    monkeypatch.setattr(run.os, "access", lambda *_: False)  # root may write to a folder without permissions
+    # for root, every folder is writable, so access() is replaced
+    monkeypatch.setattr(run.os, "access", lambda *_: False)
     assert "model cannot be written" in refused(capsys, "pairs.csv", "--output", "model")
 
 
@@ -235,7 +255,7 @@ def test_options_replace_the_settings_of_a_file(here):
 
 
 def test_a_name_that_begins_with_a_dash_is_no_option(here):
-    """The programs that wean-train calls would take it for one."""
+    """Otherwise the programs that wean-train calls would read the name as an option."""
     given = {"data": ["-a.src", "b.tgt"], "output": "-m", "embedding_file": "-v", "test": 5, "search": "--beam 2"}
     (here / "-v").touch()
     built = settings.build_settings(settings.read_settings({**given, "arch": "wean_lstm"}))
@@ -264,7 +284,10 @@ def test_written_settings_are_read_again_unchanged(here):
 
 
 def test_python_names_the_setting_from_with_an_underscore(here):
-    """``from`` is a keyword of Python. The setting of the file and of the command is ``from``."""
+    """``from`` is a keyword of Python, so its argument is called ``from_``.
+
+    The settings file and the command call it ``from``.
+    """
     with pytest.raises(UserError, match="there is no model nowhere"):
         train("pairs.csv", "model", from_="nowhere")
 
@@ -299,7 +322,7 @@ def test_values_that_cannot_be_written_are_refused(here, name):
 
 
 def test_data_frames_are_saved_by_split(here):
-    """The file has one JSON object per row, in which NaN is null and other scripts stay readable."""
+    """The file has one JSON object per row, in which NaN is null and text of other scripts is not escaped."""
     frame = pd.DataFrame({"a": ["Zoë", None], "b": ["x", "y"]})
     assert tables.save_tables(frame, here / "one") == {"data": str(here / "one" / "data.jsonl")}
     assert (here / "one" / "data.jsonl").read_text(encoding="utf-8") == '{"a":"Zoë","b":"x"}\n{"a":null,"b":"y"}\n'
@@ -334,7 +357,7 @@ def test_a_table_is_not_saved_in_a_folder_of_others(here):
 
 
 def test_sizes_follow_the_number_of_pairs():
-    """The expected result is the table of docs/own_pairs.md and of the measurements in results/few_pairs_*.json."""
+    """The expected sizes are in the table of docs/own_pairs.md, and were measured in results/few_pairs_*.json."""
     assert sizes_for(1999) == (64, 40, 0.003, "copynet")
     assert sizes_for(2000) == (64, 30, 0.003, "copynet")
     assert sizes_for(10_000) == (128, 25, 0.002, "copynet")
@@ -345,7 +368,7 @@ def test_sizes_follow_the_number_of_pairs():
 
 @pytest.fixture
 def essays(tmp_path):
-    """Prepared text with at most 6 topics, and essays of 10 words on average."""
+    """Return prepared text with at most 6 topics, and essays of 10 words on average."""
     for split, topics in (("train", "a b c"), ("valid", "a b c d e f"), ("test", "a")):
         (tmp_path / f"{split}.src").write_text(f"{topics}\na\n", encoding="utf-8")
     (tmp_path / "train.tgt").write_text(f"{'x ' * 6}\n{'x ' * 14}\n", encoding="utf-8")
@@ -353,7 +376,7 @@ def essays(tmp_path):
 
 
 def test_lengths_of_essays_are_those_of_the_text(essays):
-    """The expected result is the mean of 10 words and the end symbol, half and twice of it."""
+    """The expected lengths are 11 (the mean of 10 words and the end symbol), half of it, and twice of it."""
     chosen = options_for("mta_lstm", "8", "0.003", essays)
     search = " ".join(chosen.search)
     assert search.startswith("--max-topics 6 --essay-length 11 --beam 5 --max-len-a 0 --max-len-b 22 --min-len 5 ")
@@ -365,7 +388,7 @@ def test_lengths_of_essays_are_those_of_the_text(essays):
     [(task, arch) for task, name in (("paraphrase", "pairs"), ("topic_essay", "essay")) for arch in ARCHS_OF[name]],
 )
 def test_an_arch_takes_its_default_options(task, arch, essays):
-    """fairseq's parser accepts the options of every arch, and of every search."""
+    """fairseq's parser must accept the options that are chosen for every arch and its search."""
     import wean_fairseq
 
     wean_fairseq.register()
@@ -380,7 +403,7 @@ def test_an_arch_takes_its_default_options(task, arch, essays):
 
 
 def test_pairs_train_every_arch_that_needs_nothing_else():
-    """The exceptions: dnpg needs labels of words, fset similar pairs, and the last three families topics of essays."""
+    """The omitted archs need word labels (dnpg), similar pairs (fset) or topics of essays (the others)."""
     from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 
     ours = {arch for arch, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq.models")}
@@ -399,7 +422,10 @@ def test_word_vectors_are_for_the_archs_with_the_option():
 
 @pytest.mark.parametrize("arch", ARCHS_OF["pairs"])
 def test_unknown_words_are_replaced_by_attention_unless_the_model_copies(arch, tmp_path):
-    """--replace-unk needs attention. A model that copies writes the unknown words itself."""
+    """--replace-unk needs a model with attention.
+
+    A copying model does not need it, because it writes unknown words itself.
+    """
     from fairseq import options
     from fairseq.models import ARCH_MODEL_REGISTRY
 
@@ -414,19 +440,24 @@ def test_unknown_words_are_replaced_by_attention_unless_the_model_copies(arch, t
 
 
 def test_a_training_continues_from_every_arch():
-    """Only options that differ from the preset of the arch are given. Most archs share a group of options."""
+    """A continued training passes only options that differ from the preset of the arch.
+
+    Most archs have the option --embed-dim, and the others have --encoder-embed-dim.
+    """
     for arch in (arch for archs in ARCHS_OF.values() for arch in archs):
         preset = vars(base._defaults(arch))
         width = "encoder_embed_dim" if "encoder_embed_dim" in preset else "embed_dim"
         assert base._given(preset, preset) == []
-        vectors = dict.fromkeys(preset.keys() & start_files(), "deleted.vec")  # only a new model begins with a file
+        # only a new model reads vectors from a file
+        vectors = dict.fromkeys(preset.keys() & start_files(), "deleted.vec")
         assert base._given(preset | vectors | {width: 7}, preset) == [f"--{width.replace('_', '-')}", "7"]
 
 
 @pytest.mark.parametrize("option", ["--output", "--work", "--from"])
 def test_an_empty_path_on_the_command_line_is_refused(option, tmp_path, capsys):
-    """An empty shell variable would otherwise mean another model than the one that was meant."""
+    """Otherwise an empty shell variable would select another model than the user wants."""
     words = ["pairs.csv", "--output", str(tmp_path / "model")]
-    assert cli.main([*words, option, ""]) == 2
+    with pytest.raises(SystemExit, match=r"^2$"):
+        cli.main([*words, option, ""])
     assert f"error: {option} is empty" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

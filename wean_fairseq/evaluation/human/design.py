@@ -25,6 +25,7 @@ from typing import Literal
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from ...console import check_name
 from ...errors import UserError
 from ...templates import render_template
 from ..output_reader import SystemOutput
@@ -46,6 +47,8 @@ _INSTRUCTIONS = {
     COMPARE: "For every pair say which text is better, A, B or tie, on {}. Please answer everything.",
 }
 _TEXTS = {LIKERT: ["text"], COMPARE: ["text A", "text B"]}
+#: Names of the other columns of sheets, and the name of the mean over all criteria.
+_RESERVED = {"rater", "item", "source", *_TEXTS[LIKERT], *_TEXTS[COMPARE], "all"}
 
 
 class Item(Struct, frozen=True, forbid_unknown_fields=True):
@@ -174,14 +177,19 @@ def _groups(kind: Kind, systems: Sequence[str]) -> list[tuple[str, ...]]:
 def _check_study(
     kind: Kind, names: Sequence[str], lengths: set[int], criteria: Sequence[str], num_sentences: int
 ) -> None:
+    for name in names:
+        check_name(name, "system")
     if len(set(names)) != len(names):
         raise UserError("two systems have the same name; give every system its own name.")
     if len(names) < (2 if kind == COMPARE else 1):
         raise UserError(f"a {kind} study needs more systems than {len(names)}; add them with --hyp NAME=FILE.")
-    if not criteria or len(set(criteria)) != len(criteria) or {"rater", "item", "source"} & set(criteria):
-        raise UserError("--criteria must give different names and none of rater, item, source; choose other names.")
-    for name in filter(starts_formula, criteria):
-        raise UserError(f"--criteria {name!r} begins like a formula of a spreadsheet; choose another name.")
+    if not criteria or len(set(criteria)) != len(criteria) or _RESERVED & set(criteria):
+        reserved = ", ".join(sorted(_RESERVED))
+        raise UserError(f"--criteria must give different names and none of {reserved}; choose other names.")
+    for name in criteria:
+        if starts_formula(name):
+            raise UserError(f"--criteria {name!r} begins like a formula of a spreadsheet; choose another name.")
+        check_name(name, f"--criteria {name!r}")
     if len(lengths) > 1:
         raise UserError(f"the files have different numbers of lines ({sorted(lengths)}); give outputs of one test set.")
     if not 1 <= num_sentences <= min(lengths):

@@ -51,13 +51,14 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
     text = "\n".join(decode_lines(read_bytes(path), path))
     # older spreadsheet programs end lines with a carriage return
     text = text if "\n" in text else text.replace("\r", "\n")
-    # In some languages, spreadsheet programs separate cells by semicolons.
-    delimiter = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
     # a text may be longer than the default limit of a cell
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    # In some languages, spreadsheet programs separate cells by semicolons. Names of criteria may contain both signs.
+    columns, line = ["rater", "item", *design.criteria], text.partition("\n")[0]
     table, start = [], 1
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
     try:
+        found = {sign: set(columns).intersection(*csv.reader([line], delimiter=sign)) for sign in ",;"}
+        reader = csv.reader(io.StringIO(text), delimiter=max(",;", key=lambda sign: len(found[sign])), strict=True)
         for row in reader:
             table.append(row)
             start = reader.line_num + 1
@@ -67,9 +68,10 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
             "save the table as CSV again."
         ) from None
     # The columns are checked first, then the rater, the items and the answers. Each check relies on the previous ones.
-    columns = ["rater", "item", *design.criteria]
     heading, *rows = [row for row in table if row] or [[]]
-    times = Counter(heading if rows else ())
+    if not rows:
+        raise UserError(f"{path} has no rows of answers; give a sheet that a rater has completed.")
+    times = Counter(heading)
     wrong_columns = {
         "no column": [name for name in columns if not times[name]],
         "more than one column": [name for name in columns if times[name] > 1],
