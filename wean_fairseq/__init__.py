@@ -1,8 +1,8 @@
 """wean_fairseq: paraphrase-oriented text generation as a fairseq plugin.
 
-The plugin is registered with fairseq when fairseq imports this package (``--user-dir``), and by `register`, `load` and
-`train`. The subpackages that need fairseq call `register` themselves. Scoring texts and writing reports need no
-fairseq, so they do not register the plugin.
+fairseq registers the plugin when it imports this package (``--user-dir``). Calls of `register`, `load` and `train`
+register it, too. The subpackages that need fairseq call `register` themselves. Scoring texts and writing reports need
+no fairseq, so they do not register the plugin.
 """
 
 import logging
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 __version__ = "1.0.0"
 __all__ = ["load", "register", "train"]
 
-if resource.getrlimit(resource.RLIMIT_FSIZE)[0] == 0:  # matplotlib and fairseq write files when they are imported
+# an RLIMIT_FSIZE of 0 forbids writing files, but matplotlib and fairseq write files when they are imported
+if resource.getrlimit(resource.RLIMIT_FSIZE)[0] == 0:
     sys.exit("wean_fairseq: error: no file can be written, because the limit ulimit -f is 0: raise it.")
 
-_failures: list[BaseException] = []  # the error that interrupted a registration
+_failures: list[BaseException] = []  # the error that interrupted a registration, if any
 
 
 def register() -> None:
     """Patch fairseq, and register the criterions, models, optimisers, tasks and scorers. A second call does nothing.
 
     Raises:
-        ImportError: if an earlier call failed, because fairseq accepts no name twice.
+        ImportError: if an earlier call failed, because fairseq refuses to register the same name again.
     """
     if _failures:
         raise ImportError(f"wean_fairseq was not registered ({_failures[0]}): restart Python.") from _failures[0]
@@ -36,7 +37,7 @@ def register() -> None:
     # messages.
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
-    # fairseq reports here that tensorboardX, which nothing needs, is not installed.
+    # fairseq would report here that tensorboardX is not installed, although this package does not need it.
     logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
     try:
         import_module(f"{__name__}.plugin")

@@ -1,6 +1,6 @@
 """The commands ``wean-*``.
 
-Each function is imported when its command is called, so that Ctrl-C during the import also prints only one line.
+Each command imports its function only when it is called. Therefore Ctrl-C during the import also prints only one line.
 """
 
 import signal
@@ -14,12 +14,12 @@ from .console import exit_status
 def _run(program: str, function: str) -> int:
     """Import the function of a command, call it, and return the exit status.
 
-    The function is decorated with ``console.command``, so it handles the errors of its work.
+    The function is decorated with ``console.command``, so it handles all errors that occur after the import.
     """
     main: list[Callable[[], int]] = []
     status = exit_status(program, lambda: main.append(resolve_name(f"{__package__}.{function}"))) or main[0]()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while Python ends prints no traceback
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C prints no traceback while Python exits
     return status
 
 

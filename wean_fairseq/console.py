@@ -1,4 +1,7 @@
-"""Argument types, messages and errors of all command lines. An error is printed as one sentence, with exit status 2."""
+"""Argument types, messages and errors of all command lines.
+
+An error is printed as one sentence, and the exit status is 2.
+"""
 
 import argparse
 import ctypes
@@ -17,9 +20,10 @@ from typing import Any, NoReturn, TextIO
 from .errors import UserError, printable, sentence_of, similar
 from .ranges import LARGEST
 
-_FOLDERS = re.compile(r"(?<![^\s='\"])/(?:[^\s/]+/)+")  # the folders in an absolute path
+_FOLDERS = re.compile(r"(?<![^\s='\"])/(?:[^\s/]+/)+")  # the folders of an absolute path, without the file name
 
-#: Exit status if the reader of the output has closed it: 128 + 13, the status that a shell reports for SIGPIPE.
+#: Exit status if the program that reads the output has closed it. It is 128 + 13, the status that a shell reports for
+#: SIGPIPE.
 BROKEN_PIPE = 141
 #: Exit status after Ctrl-C: 128 + 2.
 INTERRUPTED = 130
@@ -28,7 +32,8 @@ _PR_SET_PDEATHSIG = 1  # constant of Linux's prctl
 _prctl = getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)  # only Linux has it
 # Placeholders and names of arguments that are paths. Those of the form NAME=FILE have their own check.
 _PLACE = re.compile(r"^(?!\w+=).*(FILE|DIR|FOLDER|OUT|LOG|JSON|CSV|TSV|TOML|RUN|MODEL|SRC|checkpoint|path)")
-_WHOLE = re.compile("-?[0-9]{1,19}")  # int() also accepts digits of other scripts, underscores and spaces
+# stricter than int(), which also accepts digits of other scripts, underscores and spaces
+_WHOLE = re.compile("-?[0-9]{1,19}")
 
 
 def end_with_parent() -> None:
@@ -61,7 +66,7 @@ class OneLineParser(argparse.ArgumentParser):
         return super()._get_value(action, arg_string)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print a help text, the version or an error. If standard output cannot be written, exit with a message."""
+        """Print a help text, the version or an error. Exit with a message if standard output cannot be written."""
         if file is sys.stderr:  # argparse prints all errors there
             super()._print_message(message, file)
         elif status := exit_status(self.prog, lambda: message):
@@ -89,7 +94,10 @@ SEED = whole_number(-LARGEST_SEED, LARGEST_SEED)
 
 
 def number(text: str) -> float:
-    """Parse a number (an argparse type). The number may be infinite or NaN. Later range checks report this."""
+    """Parse a number (an argparse type). The result may be infinite or NaN.
+
+    The later checks of ranges report such values.
+    """
     with suppress(ValueError):
         if text.isascii() and "_" not in text:
             return float(text)
@@ -108,8 +116,8 @@ def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, st
     """Split ``NAME=FILE``.
 
     Args:
-        option: the option whose argument this is, if any.
-        value: name of the second part in the usage.
+        option: option whose argument is split, for messages. It may be empty.
+        value: placeholder for the second part in messages.
 
     Raises:
         UserError: if the argument does not have this form.
@@ -141,7 +149,7 @@ class _PrintableFormatter(logging.Formatter):
 
 
 def configure_logging(program: str) -> None:
-    """Let the program's own messages and all warnings reach the terminal, but no other messages."""
+    """Show the program's own messages and all warnings on the terminal, but no other log messages."""
     logging.basicConfig(level=logging.WARNING, force=True)
     logging.getLogger().handlers[0].setFormatter(_PrintableFormatter(f"{program}: %(message)s"))
     logging.getLogger("wean_fairseq.reporting").setLevel(logging.INFO)
@@ -153,7 +161,7 @@ def without_folders(text: str) -> str:
 
 
 def print_message(program: str, text: str) -> None:
-    """Write one line about the progress of the work to standard error.
+    """Write one line about the progress to standard error.
 
     Nothing is written if standard error is closed.
     """
@@ -165,7 +173,7 @@ def print_message(program: str, text: str) -> None:
 
 
 def standard_output() -> TextIO:
-    """Return ``sys.stdout``. Raises ``UserError`` if it is closed."""
+    """Return ``sys.stdout``. Raise ``UserError`` if standard output is closed."""
     if sys.stdout is None:
         raise UserError("standard output is closed, so the results cannot be printed; send it to a file or terminal.")
     return sys.stdout
@@ -174,7 +182,7 @@ def standard_output() -> TextIO:
 def print_text(text: str) -> None:
     """Write a text to standard output.
 
-    Control characters, and characters that the terminal's encoding lacks, are escaped.
+    Control characters are escaped, and so are characters that the terminal's encoding lacks.
 
     Raises:
         UserError: if standard output is closed, or cannot be written.
@@ -188,7 +196,8 @@ def print_text(text: str) -> None:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # see `exit_status`
+        # Python writes the rest of the buffer at exit, see `exit_status`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise UserError(
             f"cannot write to standard output: {error.strerror}; make room, or send it elsewhere."
         ) from None
@@ -217,7 +226,7 @@ def markdown_code(text: str) -> str:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Return True if an error is Ctrl-C or was caused by it, for example while a library was being imported."""
+    """Return True if an error is KeyboardInterrupt or was caused by it, for example during the import of a library."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -241,11 +250,12 @@ def command(program: str) -> Callable[[Callable[[list[str]], str | int | None]],
 
 
 def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
-    """Run ``work`` and print the text that it returns, if any.
+    """Run ``work``, print the text that it returns (if any), and handle its errors.
 
     Returns:
-        The number that ``work`` returns, or 0. 2 after a user's error, which is printed in one sentence. `BROKEN_PIPE`
-        if the reader of the text has closed the pipe. `INTERRUPTED` after Ctrl-C.
+        The number that ``work`` returned, or 0. The status is 2 after an error that the user caused. The error is
+        printed in one sentence. It is `BROKEN_PIPE` if the reader of the output has closed the pipe. It is
+        `INTERRUPTED` after Ctrl-C.
     """
     try:
         result = work()
@@ -253,10 +263,11 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
             return result
         if result:
             print_text(result)
-    except BrokenPipeError:  # the reader of the output has closed the pipe
-        # Python writes the rest of its buffer when it exits. That write would fail with a traceback.
+    except BrokenPipeError:  # the program that reads the output has closed the pipe
+        # Python writes the rest of its buffer when it exits, and this write would fail with a traceback. Therefore the
+        # output is redirected to the null device.
         if sys.stdout is not None:
-            with suppress(OSError):  # standard output may have no file descriptor
+            with suppress(OSError):  # standard output may be an object without a file descriptor
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except (KeyboardInterrupt, Exception) as error:
@@ -265,8 +276,7 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
             return INTERRUPTED
         sentence = sentence_of(error)
         if sentence is None and isinstance(error, OSError):
-            # If matplotlib finds no folder for its cache, it raises an OSError without a message from the operating
-            # system.
+            # matplotlib raises an OSError without strerror if it finds no folder for its cache.
             reason = printable(error.strerror or str(error))
             sentence = f"a file cannot be read or written ({reason}): look at its disk."
         if sentence is None:

@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 
-# Characters that end a line, move the cursor, start a terminal command or change the direction of text.
+# Control characters, which end a line, move the cursor, start a terminal command or change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_LONGEST = 4000  # number of characters to keep of a longer message, because it may quote names of any length
+_LONGEST = 4000  # longer messages are cut after this number of characters, because they may quote names of any length
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 
-# Messages of Python, torch, the library loader and the operating system.
+# Messages about missing memory from Python, torch, the library loader and the operating system.
 _NO_MEMORY = re.compile(
     "allocate memory|out of memory|unable to mmap|DefaultCPUAllocator|failed to map segment|start new thread|bad_alloc",
     re.IGNORECASE,
 )
-#: Functions that explain the errors of libraries. They return a sentence, or ``None`` for an error that they do not
-#: know.
+#: Functions that explain errors of libraries in one sentence. They return ``None`` for errors that they do not know.
 explanations: list[Callable[[BaseException], str | None]] = []
 
 
@@ -32,9 +31,9 @@ def one_line(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """Return the ``repr`` of a value of any type, or the name of its type if its ``repr`` fails.
+    """Return the ``repr`` of a value. If ``repr`` fails, return the name of the value's type instead.
 
-    ``repr`` fails for whole numbers of more than 4,300 digits and for lists that are nested too deeply.
+    ``repr`` fails for whole numbers with more than 4,300 digits and for very deeply nested lists.
     """
     try:
         return repr(value)
@@ -76,9 +75,10 @@ def user_errors() -> Iterator[None]:
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """Return the sentence to show instead of a traceback, or ``None`` for an error that is not explained."""
+    """Return a sentence that is shown instead of a traceback, or ``None`` for an unknown error."""
     if type(error) is Exception and isinstance(error.__context__, UserError):
-        error = error.__context__  # fairseq's trainer wraps an error that occurs while it loads a checkpoint
+        # fairseq's trainer raises another error if an error occurs while it loads a checkpoint
+        error = error.__context__
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
@@ -92,7 +92,8 @@ def sentence_of(error: BaseException) -> str | None:
         return f"a file cannot be written ({error.strerror}): make room, or raise the limits of ulimit."
     if isinstance(error, ValueError) and str(error).startswith("embedded null "):
         return "a file name has the character NUL, which no file has: give another name."
-    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):  # raised by Path.resolve
+    # Path.resolve raises this error
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):
         return (
             f"{printable(str(error)[18:])} is a symbolic link that leads to itself: remove it, or name another place."
         )

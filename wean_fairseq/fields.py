@@ -17,15 +17,15 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
         default: default value. It is ``False`` for booleans, because fairseq turns ``True`` into a flag that disables
             the option.
         text: help text.
-        metadata: further properties. ``check_values`` accepts only values from ``least`` to ``most``, values from 0 to
-            below 1 if ``is_share=True``, and values above 0 if ``is_positive=True``. ``reads_file=True`` means that the
-            value names a file that initialises a training.
+        metadata: further properties. ``check_values`` enforces these properties: values from ``least`` to ``most``,
+            values from 0 to below 1 with ``is_share=True``, and values above 0 with ``is_positive=True``.
+            ``reads_file=True`` means that the option names a file from which a training is initialised.
     """
     return field(default=default, metadata={"help": text, **metadata})
 
 
 def check_values(config: type, cfg: Any) -> None:
-    """Raise ``UserError`` for a number out of range or an unknown choice, naming the option."""
+    """Raise ``UserError`` with the name of an option whose number is out of range or whose choice is unknown."""
     for item in fields(config):
         value = getattr(cfg, item.name, None)
         if value is None:
@@ -43,7 +43,7 @@ def check_values(config: type, cfg: Any) -> None:
 
 
 def start_files() -> set[str]:
-    """Return the options of all archs, including fairseq's own, whose values name files that initialise a training."""
+    """Return the names of all archs' options whose values are files that initialise a training."""
     declared = {
         item.name
         for config in MODEL_DATACLASS_REGISTRY.values()

@@ -7,8 +7,9 @@ from typing import Any
 
 from .errors import UserError
 
-#: Arguments of transformers' ``from_pretrained``. It must neither download files nor run code from a model directory.
-#: It must not ask for permission to run code either, because lines of text on standard input would answer the question.
+#: Arguments of transformers' ``from_pretrained``. With them, it neither downloads files nor runs code from a model
+#: directory. It does not ask for permission to run code either, because lines of text on standard input would answer
+#: the question.
 LOCAL_AND_NO_CODE = {"local_files_only": True, "trust_remote_code": False}
 _EXTRAS = {"jieba": "zh", "gensim": "vectors", "nltk": "meteor", "readability": "fkgl", "ctranslate2": "ctranslate2"}
 _EXTRAS |= {"tokenizers": "bert", "transformers": "bert", "starlette": "inspect", "uvicorn": "inspect"}
@@ -30,7 +31,7 @@ def import_optional(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise missing_library(module.partition(".")[0].replace("_", "-")) from error
-    except UnicodeDecodeError as error:  # for example in a matplotlibrc in the current folder
+    except UnicodeDecodeError as error:  # for example, because of a matplotlibrc in the current folder
         raise UserError(f"{module} cannot be imported, as its settings are not UTF-8 ({error}): fix them.") from error
 
 

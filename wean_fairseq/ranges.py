@@ -13,7 +13,7 @@ ANY = math.inf
 #: Types of numbers in JSON files that cannot be negative.
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
-LARGEST = 2**31 - 1  # maximum of whole numbers, because libraries use 32 bits for them
+LARGEST = 2**31 - 1  # maximum of integer options, because libraries store them in 32 bits
 # maximum number of processes that a command starts. With many more, they would use up the memory of the machine.
 MOST_PROCESSES = max(64, 4 * (os.cpu_count() or 1))
 

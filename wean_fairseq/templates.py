@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 def render_template(
     package: str, name: str, *, folder: str = "", finalize: Callable[[Any], Any] | None = None, **values: Any
 ) -> str:
-    """Fill a template with values, and return it.
+    """Fill a template with values, and return the result.
 
     Args:
         folder: folder of the template file within the package.

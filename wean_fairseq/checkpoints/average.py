@@ -1,4 +1,4 @@
-"""The mean of the parameters of several checkpoints of one training, or of trainings with the same options."""
+"""Average the parameters of several checkpoints of one training, or of trainings with the same options."""
 
 import logging
 import os
@@ -19,12 +19,12 @@ logger = logging.getLogger(__name__)
 
 
 def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool = True) -> None:
-    """Write the first checkpoint with averaged parameters and without optimiser state.
+    """Write a copy of the first checkpoint with the averaged parameters and without optimiser state.
 
     Args:
-        paths: checkpoints.
+        paths: paths of the checkpoints to average.
         output: path of the checkpoint to write.
-        overwrite: replace an older file.
+        overwrite: replace an existing file at ``output``.
 
     Raises:
         UserError: if there are fewer than two checkpoints, if they are of different models or have parameters that are
@@ -70,7 +70,8 @@ def _read_finite(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
 
 def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:
     options, others = (options_of(state, "model") for state in (first, other))
-    elsewhere = {"data", *start_files()}  # paths, which say nothing about the model
+    # these options are paths and say nothing about the model, so they are not compared
+    elsewhere = {"data", *start_files()}
     for option in sorted({*options, *others} - elsewhere):
         if options.get(option) != others.get(option):
             raise UserError(
@@ -92,10 +93,10 @@ def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_n
 
 
 def newest(folder: str | Path, number: int) -> list[Path]:
-    """Return the ``number`` newest checkpoints in a training's folder, with one checkpoint per number of updates.
+    """Return a training's ``number`` newest checkpoints, at most one for each number of updates.
 
     Raises:
-        UserError: if there are fewer checkpoints.
+        UserError: if the folder contains fewer than ``number`` checkpoints.
     """
     by_updates: dict[int, Path] = {}
     for path in sorted(Path(folder).glob("checkpoint*.pt")):

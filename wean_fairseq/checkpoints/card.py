@@ -17,7 +17,7 @@ from ..text.settings import MANIFEST, Text, small_splits
 
 CARD = "README.md"
 _SIZES = ("width", "dim", "size", "layers", "heads", "dropout")
-_SHOWN = 500  # maximum number of characters of a value
+_SHOWN = 500  # maximum number of characters that the card shows of a value
 
 
 class _Column(Struct):
@@ -37,7 +37,7 @@ class _Data(Struct):
 
 
 class _Scores(Struct):
-    """The part of ``wean-evaluate``'s JSON that a card shows."""
+    """The members of ``wean-evaluate``'s JSON that a card shows."""
 
     columns: dict[str, _Column]
     systems: dict[str, dict[str, _Score]]
@@ -59,7 +59,7 @@ class _Split(Struct):
 
 
 class _Manifest(Struct):
-    """The part of a training text's manifest that a card shows."""
+    """The members of a training text's manifest that a card shows."""
 
     script: str = ""
     sources: list[_Source] = []
@@ -68,7 +68,10 @@ class _Manifest(Struct):
 
 
 def read_evaluations(path: str | Path) -> dict[str, _Scores]:
-    """Return the scores in a JSON file of ``wean-evaluate``, by test set. Raises ``UserError`` for another file."""
+    """Return the scores in a JSON file of ``wean-evaluate``, by test set.
+
+    Raises ``UserError`` if the file was not written by ``wean-evaluate``.
+    """
     try:
         content = read_json(path)
         if isinstance(content, dict) and "sets" in content:
@@ -81,12 +84,12 @@ def read_evaluations(path: str | Path) -> dict[str, _Scores]:
 
 
 def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str | Path | None, note: str) -> str:
-    """Return the card of a model.
+    """Return the Markdown text of a model's card.
 
     Args:
-        state: content of its checkpoint.
+        state: content of the model's checkpoint.
         words: size of the target dictionary.
-        text: the text steps and the folder with their manifest, if they are known.
+        text: the steps that prepared the training text, and the folder with its manifest, if they are known.
         scores: a JSON file of ``wean-evaluate``.
         note: note for users of the model.
     """
@@ -123,7 +126,7 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
 
 
 def _manifest(text: Text | None) -> _Manifest:
-    """Return the record of the training text.
+    """Return the part of the training text's manifest that a card shows.
 
     The record is empty if there is no manifest, or if the manifest has another format.
     """

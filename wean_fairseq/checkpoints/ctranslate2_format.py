@@ -1,13 +1,14 @@
 """Convert a trained Transformer for CTranslate2, a decoding library that needs no PyTorch.
 
 CTranslate2's converter reads fairseq's own Transformers. The Transformers of ``modules/transformer.py`` are passed to
-it under fairseq's names. Two parts have no counterpart in fairseq and are expressed by other parts. The segment is
-added to every position. The output layer's transform, LayerNorm(GELU(W h + b)), is the feed-forward part of an
-additional decoder layer. Its inner units are W h + b, h and -h. The last two have the weights -1 and 1 and cancel the
-residual, because GELU(x) - GELU(-x) = x. The attentions of that layer return 0. The normalisation before the transform
-is applied three times: the first two times without weights, the third time with its original weights.
+it under fairseq's names. Two parts have no counterpart in fairseq, so they are expressed by parts that CTranslate2
+knows. The segment embedding is added to every position embedding. The output layer's transform, LayerNorm(GELU(W h +
+b)), is the feed-forward part of an additional decoder layer. Its inner units are W h + b, h and -h. The last two have
+the weights -1 and 1 and cancel the residual, because GELU(x) - GELU(-x) = x. The attentions of that layer return 0. The
+normalisation before the transform is applied three times: the first two times without weights, the third time with its
+original weights.
 
-Legend: ``D`` width, ``V`` words.
+Legend: ``D`` model width, ``V`` dictionary size.
 """
 
 from argparse import Namespace
@@ -29,7 +30,7 @@ def convert(model: Any, task: Any, folder: Path) -> None:
     """Write a model in CTranslate2's format.
 
     Args:
-        model: model in evaluation mode, on the CPU.
+        model: the model in evaluation mode, on the CPU.
 
     Raises:
         UserError: if the library is not installed, or does not support the model.
@@ -62,7 +63,7 @@ def _vocabulary(dictionary: Any, embedding: nn.Embedding) -> list[str]:
 
 
 def _own_spec(specs: Any, model: Any) -> Any:
-    """Return the empty CTranslate2 model that corresponds to a model of ``modules/transformer.py``."""
+    """Return an empty CTranslate2 specification that corresponds to a model of ``modules/transformer.py``."""
     decoder = model.decoder
     network = getattr(decoder, "network", None)
     if not isinstance(network, TransformerDecoder) or not isinstance(network.embedding, PositionedEmbedding):
@@ -80,7 +81,8 @@ def _own_spec(specs: Any, model: Any) -> Any:
     spec = specs.TransformerSpec.from_config(
         (len(model.encoder.network.layers), len(layers) + added),
         heads,
-        # the last layer of the model itself; its attention selects the word that replaces <unk>
+        # The alignment comes from the model's own last layer, because its attention selects the source word that
+        # replaces <unk>.
         alignment_layer=-1 - added,
         alignment_heads=heads,
         pre_norm=False,
@@ -104,8 +106,8 @@ def _under_fairseqs_names(model: Any) -> tuple[Namespace, Namespace]:
     else:
         assert isinstance(output, QueryEmbedding)
         width = model.decoder.network.embedding.words.embedding_dim
-        # The scores are a linear function of the states. The scores of the zero state and of each unit vector reveal
-        # its bias and weights.
+        # The scores are an affine function of the decoder states. The scores of the zero state are therefore the bias,
+        # and the scores of the unit vectors minus this bias are the weights.
         shift = output.scores(torch.zeros(1, width), embeddings)
         weight = (output.scores(torch.eye(width), embeddings) - shift).t().contiguous()
         decoder.output_projection = _map(weight, shift[0])
@@ -148,9 +150,9 @@ def _attention(attention: MultiHeadAttention) -> Namespace:
 
 
 def _transform_layer(transform: nn.Sequential, last: Namespace) -> Namespace:
-    """Return the output layer's transform as a layer that follows ``last``.
+    """Return the output layer's transform in the form of a decoder layer that follows the layer ``last``.
 
-    Move the final weights of ``last`` to it.
+    The normalisation that originally ended ``last`` moves to the new layer.
     """
     linear, _activation, norm = transform
     assert isinstance(linear, nn.Linear)

@@ -1,6 +1,6 @@
 """Read dictionaries, and compare them with a checkpoint's dictionaries.
 
-Every word must have the same number in both.
+A word must have the same number in the dictionary and in the checkpoint.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from ..storage.files import check_size, open_regular
 
-_SHOWN = 150  # fairseq's message can be a paragraph, so at most this number of its characters is shown
+_SHOWN = 150  # maximum number of characters shown of a message of fairseq, which can be a paragraph
 
 
 def load_dictionary(path: str) -> Dictionary:
@@ -25,7 +25,7 @@ def load_dictionary(path: str) -> Dictionary:
     except OSError as error:
         wrong = str(error.strerror)
     except Exception as error:  # noqa: BLE001 - fairseq replaces UnicodeError by Exception
-        # the part of the message before the quoted line of the file
+        # Keep the part of the message before the line of the file that fairseq quotes.
         wrong = " ".join(str(error).partition(": ")[0].split())[:_SHOWN]
     if wrong is not None:
         raise UserError(f"{path} is not a dictionary ({wrong}): restore it, or preprocess the data again.")
@@ -35,7 +35,7 @@ def load_dictionary(path: str) -> Dictionary:
 def padding_words(dictionary: Dictionary) -> list[str]:
     """Return the entries that fairseq adds to pad a dictionary to a multiple of 8 entries.
 
-    A word of the text with the same form is not returned, because it has a count.
+    A word of the text that looks like such an entry is not returned, because its count is not 0.
     """
     entries = zip(dictionary.symbols, dictionary.count, strict=False)
     return [word for word, count in entries if count == 0 and word.startswith("madeupword")]
@@ -52,12 +52,13 @@ def _digest(words: list[str]) -> str:
 
 
 def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str, data: str) -> None:
-    """Refuse dictionaries that number the words differently from the dictionaries in training.
+    """Refuse dictionaries that number the words differently from the dictionaries of the training.
 
     The words' counts may differ.
 
     Args:
-        trained: result of ``fingerprint`` in training for each side. A missing side is not checked.
+        trained: for each side, the result of ``fingerprint`` in training. A side without a recorded fingerprint is not
+            checked.
         checkpoint: path of the checkpoint, for messages.
         data: directory of the dictionaries, for messages.
 

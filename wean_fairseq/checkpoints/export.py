@@ -1,8 +1,8 @@
-"""Write and read a trained model as plain files, with the data that it needs to read and write untokenised text.
+"""Write and read a trained model as plain files, with the data that converts text to tokens and back.
 
 Weights are stored as safetensors. The configuration and the steps that turn text into tokens are stored as JSON.
-Dictionaries and the learnt data of these steps are text files. Tensors that share memory (tied embeddings) are written
-once, and ``config.json`` maps their other names to them.
+Dictionaries, and data that these steps have learnt (such as subword codes), are text files. Tensors that share memory
+(tied embeddings) are written once, and ``config.json`` maps their other names to them.
 """
 
 import json
@@ -51,8 +51,8 @@ WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", MODEL_TEXT, "n
 CTRANSLATE2 = "ctranslate2"
 _NAMES = (WEIGHTS, CONFIG, TEXT, NOTE, CARD, EXAMPLE, CHECKSUMS, TRUECASE_MODEL, BPE_CODES, WORDPIECES, "model.bin")
 _WRITTEN = re.compile("|".join([r"dict\..+\.txt|(source|target|shared)_vocabulary\.json", *map(re.escape, _NAMES)]))
-EXPORT_FORMAT = 1  # version of the configuration's format
-_LARGEST_CONFIG = 1 << 23  # maximum size in bytes
+EXPORT_FORMAT = 1  # version of the format of config.json
+_LARGEST_CONFIG = 1 << 23  # maximum size of config.json in bytes
 _ADVICE = "export the model again"
 # sections of the configuration that are exported. The other sections describe the training
 _KEPT = ("task", "model", "criterion", "generation")
@@ -84,20 +84,21 @@ def export(
         folder: path of the new folder. It must not exist or must be empty, unless ``overwrite`` is set.
         data: directory of the dictionaries (default: the data directory of the training).
         text: output directory of the ``preprocess/`` script for the training text (default: recorded in the data).
-        search: generation options by name, including search_preset and essay_length. They override the options in the
-            checkpoint and in the file next to it.
+        search: generation options by name, including search_preset and essay_length. The given options override those
+            in the checkpoint and in the file next to it.
         ctranslate2: also write ``folder``/ctranslate2 for the library CTranslate2.
-        example: write a sentence of the validation data to example.txt, if the text is known.
+        example: write a sentence of the validation data to example.txt, if the text steps are known.
         note: text for note.txt, for example that the training had not converged. Absolute paths in the note are
             shortened to file names.
-        verify: load the new folder, and write nothing if that fails. A model whose BERT is missing cannot be loaded.
+        verify: load the new folder, and write nothing if loading fails. A model whose BERT is missing cannot be loaded,
+            so it needs ``verify=False``.
         scores: a JSON file of ``wean-evaluate``, for the model card.
         documents: further text files to write, by file name.
         overwrite: once the new folder is complete, replace an older folder that contains only files of an export and
             ``documents``, and none that has been edited.
 
     Returns:
-        True if the steps from text to the model's tokens are known. Otherwise no text.json is written.
+        True if the steps that turn text into the model's tokens are known. Otherwise no text.json is written.
 
     Raises:
         UserError: if the checkpoint or the dictionaries are not valid, the folder contains files, or CTranslate2 does
@@ -114,11 +115,12 @@ def export(
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
     _store_search(cfg, checkpoint, search or {})
-    # The card is composed before the folder exists, so that an unreadable file of scores leaves no files behind.
+    # The model card is composed before the folder exists. If the file of scores cannot be read, no files are left
+    # behind.
     card = write_card(state, read_regular(sources[-1]).count(b"\n"), prepared, scores, note)
     try:
-        # The files are written to a hidden folder, which is renamed when it is complete. A killed export leaves no
-        # folder that looks like a model.
+        # The files are written to a hidden folder, which is renamed when it is complete. Therefore a killed export
+        # leaves no folder that looks like a model.
         with whole_folder(folder, replace=overwrite) as partial:
             if prepared is not None:
                 sources += prepared.files
@@ -161,7 +163,8 @@ def _store_search(cfg: dict[str, Any], checkpoint: str | Path, search: dict[str,
     check_stored({name: search[name] for name in stored}, f": fix {Path(checkpoint).parent / SEARCH_FILE}")
     if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
         raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
-    # The task contains the options of this package's searches, and fairseq's generation options contain the rest.
+    # The options of this package's searches belong to the task. All other search options are fairseq's generation
+    # options.
     task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
@@ -174,7 +177,7 @@ def _store_search(cfg: dict[str, Any], checkpoint: str | Path, search: dict[str,
 
 
 def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> None:
-    """Refuse to write to a file, or to a folder with files unless it is an exported model and ``overwrite`` is set."""
+    """Refuse a path that is a file, or a folder with files. With ``overwrite``, an exported model is accepted."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not overwrite or not folder.is_dir():
@@ -183,7 +186,7 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
             "exported model with --overwrite."
         )
     recorded = Manifest(folder).digests
-    # folders of data and folders of checkpoints may have recorded checksums, too
+    # Folders of data and of checkpoints may also contain recorded checksums, so these two files must be among them.
     if not {WEIGHTS, CONFIG} <= recorded.keys():
         raise UserError(f"{folder} is not an exported model: delete it, or choose another directory.")
     others = sorted(set(_foreign_files(folder, recorded.keys(), documents)) - {CTRANSLATE2})
@@ -199,9 +202,9 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
 
 
 def _foreign_files(folder: Path, recorded: Collection[str], documents: Collection[str]) -> list[str]:
-    """Return the names of files in a folder that ``export`` did not write.
+    """Return the names of the files in a folder that ``export`` did not write.
 
-    wean-checksum may have recorded the checksums of such files, too.
+    A recorded checksum does not prove that ``export`` wrote a file, because wean-checksum records checksums, too.
     """
     known = {CHECKSUMS, *recorded}
     return [
@@ -216,7 +219,7 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     weights = {name: tensor.contiguous() for name, tensor in state["model"].items() if name not in same_as}
     write_whole(folder / WEIGHTS, lambda file: file.write(save(weights)))
     cfg = {section: state["cfg"][section] for section in _KEPT if state["cfg"].get(section) is not None}
-    cfg["task"] = {**cfg["task"], "data": "."}  # the dictionaries are in this folder now
+    cfg["task"] = {**cfg["task"], "data": "."}  # the exported folder contains the dictionaries
     if isinstance(cfg["model"], Namespace):
         cfg["model"] = _options_of_old_arch(state["cfg"])
     config = {
@@ -241,7 +244,10 @@ def _record_checksums(folder: Path) -> None:
 
 
 def _verify(folder: Path, checkpoint: str, ctranslate2: bool) -> None:
-    """Load the new folder as its users will, and convert the model. Raise ``UserError`` if that fails."""
+    """Load the new folder as its users will load it, and convert the model to CTranslate2 if requested.
+
+    Raise ``UserError`` if that fails.
+    """
     try:
         models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(folder)])
         if hasattr(task.cfg, "search_preset"):
@@ -260,9 +266,9 @@ def _preset(task_cfg: Any, generation: Any) -> str:
 
 
 def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of an arch without a dataclass.
+    """Return the model options of an old arch, that is, an arch without a dataclass.
 
-    Its section also contains options of other sections, which are left out.
+    The model section of such an arch also contains options of other sections, which are left out.
     """
     parts = [part for section, part in cfg.items() if section not in ("task", "model")]
     known = {"data"}.union(*(vars(part) if isinstance(part, Namespace) else part or {} for part in parts))
@@ -270,7 +276,7 @@ def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
 
 
 def sides_of(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
-    """Return the names of the two sides. They are the suffixes of the dictionaries."""
+    """Return the names of the source and the target side. The names are the suffixes of the dictionary files."""
     source, target = cfg.get("source_lang"), cfg.get("target_lang")
     if not (source and target) and folder.is_dir():
         source, target = data_utils.infer_language_pair(str(folder))
@@ -283,7 +289,10 @@ def sides_of(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], checkpoint: str) -> list[Path]:
-    """Return the dictionary files of both sides. The dictionaries must equal those of the training."""
+    """Return the dictionary files of both sides.
+
+    Refuse dictionaries that differ from the dictionaries of the training.
+    """
     sides = [cfg["source_lang"], cfg["target_lang"]]
     paths = [folder / f"dict.{side}.txt" for side in dict.fromkeys(sides)]
     if not folder.is_dir():
@@ -305,13 +314,13 @@ def read_model(path: str | Path) -> dict[str, Any]:
     """Return the content of a checkpoint of fairseq-train, or of an exported model.
 
     Raises:
-        UserError: if the file is neither of these, is damaged, or would run code.
+        UserError: if the file is neither a checkpoint nor an exported model, is damaged, or would run code.
     """
     return read_export(path) if is_export(path) else read_checkpoint(path)
 
 
 def read_exported_text(path: str | Path) -> Text | None:
-    """Return the steps that turn text into tokens of an exported model, or ``None``.
+    """Return the steps that turn text into an exported model's tokens, or ``None`` if they are not known.
 
     Raise ``UserError`` for damaged files.
     """
@@ -333,9 +342,9 @@ def read_exported_text(path: str | Path) -> Text | None:
 
 
 def _check_header(weights: Path) -> None:
-    """Compare the sizes in the header with the size of the file.
+    """Compare the tensor sizes in the header of the weights file with the size of the file.
 
-    This refuses a sparse file before all of it is read.
+    This check refuses a sparse file before the whole file is read.
     """
     if defect := archive.defect(weights):
         raise Damaged(f"{weights} {defect}: {_ADVICE}.")
@@ -344,7 +353,10 @@ def _check_header(weights: Path) -> None:
 
 
 def _complete_manifest(folder: Path) -> Manifest:
-    """Return the checksums of a folder. Warn if there are none. Raise ``Damaged`` if a file is missing."""
+    """Return the checksums of a folder. Log a warning if no checksums are recorded.
+
+    Raise ``Damaged`` if a file is missing.
+    """
     manifest = Manifest(folder)
     if not manifest.digests:
         steps = "" if (folder / TEXT).exists() else f" Without {TEXT} its input must be tokens between spaces."
@@ -353,7 +365,8 @@ def _complete_manifest(folder: Path) -> Manifest:
             f"folder again.{steps}"
         )
     for name in manifest.digests:
-        # A folder from elsewhere may list any names, and a name with a directory would point outside the folder.
+        # A folder from an unknown origin may list any names, and a name with a directory would point outside the
+        # folder.
         if Path(name).name != name or not (folder / name).is_file():
             raise Damaged(f"{folder} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
     return manifest
@@ -363,7 +376,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
     """Read an exported folder as if it were a checkpoint of fairseq-train without optimiser state.
 
     Raises:
-        Damaged: if a file has changed, or contains something that ``export`` does not write.
+        Damaged: if a file has changed, or contains values that ``export`` does not write.
         UserError: if the folder does not exist.
     """
     weights = Path(path) / WEIGHTS if Path(path).is_dir() else Path(path)
@@ -373,26 +386,26 @@ def read_export(path: str | Path) -> dict[str, Any]:
             raise UserError(f"there is no {file}: name a directory that wean-export wrote.")
     manifest = _complete_manifest(weights.parent)
     try:
-        # Check the sizes first, because a sparse file that occupies a few bytes can claim to be larger than the memory.
-        # The weights are checked against the sizes in their header.
+        # Check the sizes first, because a sparse file occupies only a few bytes, but can claim to be larger than the
+        # memory. The weights are checked against the sizes in their header.
         _check_header(weights)
         for name in manifest.digests:
             if name != weights.name:
                 check_size(weights.parent / name)
             check_file(weights.parent / name, _ADVICE, manifest=manifest)
         config = read_json(config_file, _LARGEST_CONFIG)
-        # True equals 1 in Python, so the type is compared as well.
+        # True equals 1 in Python, so the type of the format number is checked, too.
         if type(config["format"]) is not int or config["format"] != EXPORT_FORMAT:
             raise UserError(
                 f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads "
                 f"{EXPORT_FORMAT}: use the version that wrote it, or export the model again."
             )
         model = load_file(weights) if is_utf8(weights) else load(read_regular(weights, -1))
-        # A tensor that several parameters share is stored only once.
+        # If several parameters share a tensor, the file contains it only once, so the other names are added here.
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)
         cfg["task"]["data"] = str(weights.parent)
-        if "arch" in cfg["model"]:  # an arch that has no dataclass
+        if "arch" in cfg["model"]:  # an old arch, which has no dataclass
             cfg["model"] = Namespace(**cfg["model"], data=str(weights.parent))
         state = {
             "args": None,
@@ -408,7 +421,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
         raise
     except OSError as error:
         raise UserError(f"{weights.parent} cannot be read ({error.strerror}): export the model again.") from error
-    # The folder is complete, so an error of these types means that a file has invalid content.
+    # All files exist and match their checksums, so an error of these types means that a file has invalid content.
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(f"{weights.parent} is damaged, or was not written by wean-export: export it again.") from error
     return state

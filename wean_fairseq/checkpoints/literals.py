@@ -1,8 +1,9 @@
 """Read Python literals without running code. ``host/patches.py`` replaces fairseq's ``eval`` by ``read_literal``.
 
-fairseq evaluates the text of some options, even if it comes from a checkpoint, for example ``--adam-betas "(0.9,
-0.98)"`` or a list of layers such as ``[(512, 10, 5)] + [(512, 3, 2)] * 4``. This module evaluates numbers, strings,
-True, False, None, lists, tuples and dictionaries, combined with + and *. It refuses other expressions and large values.
+fairseq passes the text of some options to ``eval``, even if the text comes from a checkpoint. Examples are
+``--adam-betas "(0.9, 0.98)"`` and lists of layers such as ``[(512, 10, 5)] + [(512, 3, 2)] * 4``. This module evaluates
+numbers, strings, True, False, None, lists, tuples and dictionaries, combined with + and *. It refuses other expressions
+and large values.
 """
 
 import ast
@@ -11,22 +12,25 @@ from typing import Any
 from ..errors import UserError
 
 LONGEST_LITERAL = 100_000  # maximum number of characters of a literal
-MOST_ITEMS = 10_000  # maximum number of items in a list after + or *, and of bits in a product
+MOST_ITEMS = 10_000  # maximum number of items in a list that + or * produces, and of bits in a product
 
 
 class NoLiteral(UserError):
-    """A text that is not a literal. Because it is a ``ValueError``, argparse names the option in its message."""
+    """Error for a text that is not a literal.
+
+    It is a subclass of ``ValueError``, so argparse names the option in its message.
+    """
 
 
 def read_literal(text: Any, *_namespaces: Any) -> Any:
     """Return the value of a literal.
 
     Args:
-        _namespaces: the other arguments of ``eval``, which are ignored.
+        _namespaces: further arguments of ``eval``, which are ignored.
 
     Raises:
         NoLiteral: if the text is not a literal, or is too large.
-        TypeError: if the argument is not a text, as in ``eval``.
+        TypeError: if the argument is not a text. ``eval`` raises the same error.
     """
     if not isinstance(text, str):
         raise TypeError(f"a literal is a string, not {type(text).__name__}")
@@ -50,7 +54,8 @@ def _value(node: ast.expr | None) -> Any:
             return _check_items([_value(item) for item in items])
         case ast.Tuple(elts=items):
             return _check_items(tuple(_value(item) for item in items))
-        case ast.Dict(keys=keys, values=values) if None not in keys:  # a key is None for **
+        # the key of ``**mapping`` is None in the syntax tree
+        case ast.Dict(keys=keys, values=values) if None not in keys:
             return _check_items({_value(key): _value(value) for key, value in zip(keys, values, strict=True)})
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
             number = _number(_value(operand))
@@ -94,7 +99,7 @@ def _check_items(items: Any) -> Any:
 
 
 def _size(value: Any) -> int:
-    """Count a value and all values nested in it, because a list may repeat a long list."""
+    """Return the number of values in ``value``, including all nested values."""
     if isinstance(value, dict):
         return 1 + sum(_size(key) + _size(item) for key, item in value.items())
     return 1 + sum(map(_size, value)) if isinstance(value, list | tuple | set) else 1

@@ -23,7 +23,7 @@ MODELS = "a folder of wean-export, or a checkpoint of fairseq-train"
 def missing_model(path: str | Path) -> UserError:
     """Return the error for a path that contains no model.
 
-    If the path is a run directory, the error suggests its model.
+    If the path is a run directory that contains a model, the error suggests this model.
     """
     inside = Path(path) / "model"
     advice = f"did you mean {inside}?" if is_export(inside) else f"name {MODELS}."
@@ -44,24 +44,25 @@ def chosen_search(generation: Mapping[str, Any], task: Mapping[str, Any]) -> dic
 
 
 class Loaded(NamedTuple):
-    """A model in evaluation mode, with its task, the generation options of its search, and the name of its arch."""
+    """A model in evaluation mode, with its task, its search options and the name of its arch."""
 
     model: Any
     task: Any
     search: dict[str, Any]
-    arch: str = ""  # empty if it is not recorded
+    arch: str = ""  # name of the arch, or empty if the checkpoint does not record it
 
 
 class StoredModel:
-    """A model on the disk, before it is loaded.
+    """A model that is stored on disk and can be loaded.
 
     Args:
         path: path of a checkpoint, of a folder of ``wean-export``, or of the weights in that folder.
         data: directory of a checkpoint's dictionaries (default: the directory recorded in training).
 
     Attributes:
-        is_export: whether it is a folder of ``wean-export``.
-        search: options stored next to a checkpoint. The options of an exported model are in its configuration instead.
+        is_export: whether ``path`` belongs to a folder of ``wean-export``.
+        search: generation options that are stored in a file next to a checkpoint. It is empty for an exported model,
+            whose configuration contains the options.
 
     Raises:
         UserError: if the options next to the checkpoint cannot be read.
@@ -70,12 +71,12 @@ class StoredModel:
     def __init__(self, path: str | Path, data: str | Path | None = None) -> None:
         self.path = str(path)
         self.is_export = is_export(path)
-        self.data = None if self.is_export else data  # the folder has its own dictionaries
+        self.data = None if self.is_export else data  # an exported folder has its own dictionaries
         self.search = {} if self.is_export else kept_search(path)
 
     @cached_property
     def identity(self) -> str:
-        """Checksum of the model. It is empty if the file does not exist.
+        """Checksum that identifies the model. It is empty if the model's file does not exist.
 
         Raises ``Damaged`` if the file is a damaged checkpoint.
         """
@@ -83,15 +84,15 @@ class StoredModel:
         folder = path.parent if path.name == WEIGHTS else path
         file = folder / CHECKSUMS if self.is_export else path
         if file == path and path.is_file():
-            check_intact(path)  # before a sparse file is read that only looks large
+            check_intact(path)  # a sparse file that only looks large must not be read completely
         return sha256_of(file) if file.is_file() else ""
 
     def load(self, **options: Any) -> Loaded:
         """Load the model.
 
         Args:
-            options: options of the task. They override the stored search options, which override the options of the
-                training.
+            options: options of the task. They override the options of the stored search, which override the options of
+                the training.
 
         Raises:
             UserError: if a file is missing or damaged, or the files do not match.

@@ -1,7 +1,7 @@
 """Check the configuration of a checkpoint: plain containers, with literals in all options that fairseq evaluates.
 
-fairseq writes dictionaries, lists, tuples, strings, numbers and ``argparse.Namespace``, after it has resolved all
-interpolations. Everything else is refused, so that the later checks see all values.
+fairseq resolves all interpolations first, and then writes dictionaries, lists, tuples, strings, numbers and
+``argparse.Namespace``. All other types are refused, so that no value can hide from the later checks.
 """
 
 from argparse import Namespace
@@ -10,11 +10,12 @@ from typing import Any
 from .literals import LONGEST_LITERAL, NoLiteral, read_literal
 
 DEEPEST_OPTIONS = 20  # maximum depth of nested containers
-MOST_VALUES = 10_000  # maximum number of values. A fairseq configuration has about 300, or about 1,500 with an old arch
-MOST_IN_LIST = 1_000  # maximum length of a list. fairseq takes seconds to read longer lists of an old arch
-LARGEST = 2**63  # whole numbers are smaller in magnitude
-# Options of archs, criterions, tasks and optimisers whose text fairseq evaluates. A test compares this set with
-# fairseq's source code.
+# maximum number of values. A fairseq configuration has about 300 values, or about 1,500 with an old arch
+MOST_VALUES = 10_000
+MOST_IN_LIST = 1_000  # maximum length of a list. For an old arch, fairseq takes seconds to read a longer list
+LARGEST = 2**63  # whole numbers must be smaller in magnitude
+# These options of archs, criterions, tasks and optimisers are texts that fairseq evaluates. A test compares this set
+# with fairseq's source code.
 EVALUATED = {
     *("adafactor_eps", "adam_betas", "adamax_betas", "lamb_betas", "adaptive_input_cutoff", "adaptive_softmax_cutoff"),
     *("character_filters", "conv_aggregator_layers", "conv_feature_layers", "feature_encoder_spec"),
@@ -26,7 +27,7 @@ EVALUATED = {
 
 
 class Refused(ValueError):
-    """Error for options that fairseq does not write. The message names the option and the reason."""
+    """Error for options that fairseq does not write. The message names the option and the reason for the refusal."""
 
 
 def plain(options: Any) -> Any:

@@ -1,8 +1,10 @@
-"""Read checkpoints with torch's safe loader. Problems are reported in one sentence.
+"""Read checkpoints with torch's safe loader, and report problems in one sentence.
 
-The safe loader runs no code from a file. That is not enough, because fairseq evaluates options of the configuration.
-Therefore these options are copied into plain containers and checked (see ``options.py``), and only the copy is
-returned.
+Problems are reported in one sentence.
+
+The safe loader runs no code from a file. This is not sufficient, because fairseq evaluates the text of some options in
+the configuration. Therefore the options are copied into plain containers and checked (see ``options.py``). Only this
+copy is returned.
 """
 
 import contextlib
@@ -24,12 +26,13 @@ from ..storage.pickles import look_into
 from .options import Refused, plain
 from .structure import odd_value, wrong_member, wrong_option
 
-# Names that pickles of torch.save may contain, besides the types of compat.safe_globals.
+# Names that pickles of torch.save may contain in addition to the types of compat.safe_globals.
 _ORDINARY = re.compile(
     r"torch\.(_utils\._rebuild_\w+|\w+Storage|Size|device|b?float\d*|u?int\d+)|collections\.\w+|_codecs\.encode"
     r"|(builtins|__builtin__)\.(dict|int|list|set)"
 )
-_SLOW = "omegaconf."  # types that take a millisecond per value to load. Only messages between processes contain them
+# module whose types take a millisecond per value to load Only messages between processes contain these types
+_SLOW = "omegaconf."
 _ADVICE = "use another checkpoint"
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # torch's messages for a file that does not fit into memory
 
@@ -42,12 +45,13 @@ def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
     """Return the content of a checkpoint of fairseq-train.
 
     Args:
-        lazily: leave the tensors on the disk until they are used. The file must not change until then.
+        lazily: leave the tensors on the disk until they are used. The file must not change while the tensors are in
+            use.
 
     Raises:
-        Damaged: if it is truncated, changed, or not a checkpoint.
-        Hostile: if it would run code.
-        UserError: if it is missing, or does not fit into memory.
+        Damaged: if the file is truncated, changed, or not a checkpoint.
+        Hostile: if loading the file would run code.
+        UserError: if the file is missing, or does not fit into memory.
     """
     path = Path(path)
     if not path.is_file():
@@ -59,7 +63,7 @@ def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Raise ``UserError`` if the operating system cannot read the file."""
+    """Raise ``UserError`` if the operating system cannot read ``path`` within the ``with`` block."""
     try:
         yield
     except OSError as error:
@@ -69,7 +73,7 @@ def _readable(path: Path) -> Iterator[None]:
 def check_intact(path: Path) -> None:
     """Compare a checkpoint with the checksum in the manifest next to it.
 
-    Without a manifest, use the checksums inside the file.
+    If there is no manifest, check the checksums inside the file.
 
     Raises:
         Damaged: if the checksums differ.
@@ -77,7 +81,7 @@ def check_intact(path: Path) -> None:
     advice = "it is damaged or was replaced; use another checkpoint, or, if you replaced it, run wean-checksum on it"
     if path.stat().st_size == 0:
         raise Damaged(f"{path} is empty: {_ADVICE}.")
-    # fairseq may have copied the best checkpoint to the last
+    # fairseq may have copied the best checkpoint to the last one, so the checksum of another name is accepted, too
     known = check_file(path, advice, copies=True) or seen_intact(path)
     _check_archive(path)
     if known:
@@ -88,7 +92,7 @@ def check_intact(path: Path) -> None:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse an archive that would take hours or all memory to read."""
+    """Refuse a damaged archive, and an archive that would take hours or all memory to read."""
     defect = archive.defect(path)
     if defect is not None:
         raise Damaged(f"{path} {defect}: {_ADVICE}.")
@@ -107,7 +111,7 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
         raise _refusal(path, names)
     if danger:
         raise Damaged(f"{path} {danger}: {_ADVICE}.")
-    # torch cannot map files written by torch < 1.6, and only opens paths in UTF-8.
+    # torch cannot map files that were written by torch < 1.6, and it maps only files whose paths are in UTF-8.
     lazily = lazily and zipfile.is_zipfile(path) and is_utf8(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
@@ -117,7 +121,8 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
         raise _refusal(path, names) from error
     if not isinstance(content, dict) or not isinstance(dict.get(content, "model"), dict):
         raise Damaged(f"{path} is not a checkpoint of fairseq-train, which holds a model: name one that is.")
-    content = dict(dict.items(content))  # the file may replace the methods of its dictionary, see structure.py
+    # use the methods of ``dict``, because the file may have replaced the methods of its dictionary (see structure.py)
+    content = dict(dict.items(content))
     content["cfg"] = checked_options(path, content.get("cfg"), dict)
     content["args"] = checked_options(path, content.get("args"), Namespace)
     check_members(path, content)
@@ -130,10 +135,10 @@ def is_utf8(path: Path) -> bool:
 
 
 def check_members(path: Path, content: dict[str, Any]) -> None:
-    """Refuse a checkpoint or an exported model if it has members or options that fairseq does not write.
+    """Refuse a checkpoint or an exported model with members or options that fairseq does not write in this form.
 
     Raises:
-        Damaged: if a member is invalid. The message names it.
+        Damaged: if a member is invalid. The message names the member.
     """
     wrong = odd_value(content) or wrong_member(content) or wrong_option(content["cfg"] or {})
     if wrong is not None:
@@ -143,7 +148,7 @@ def check_members(path: Path, content: dict[str, Any]) -> None:
 
 
 def _refusal(path: Path, names: Sequence[str]) -> UserError:
-    """Return the error for a file that is not loaded because it names these functions and types.
+    """Return the error for a file that is not loaded because it contains the names of unexpected functions or types.
 
     A file with an unknown protocol may also be hostile.
     """
@@ -159,14 +164,14 @@ def _refusal(path: Path, names: Sequence[str]) -> UserError:
 
 
 def checked_options(path: Path, options: Any, kind: type) -> Any:
-    """Return the options of a file in plain containers, in which fairseq evaluates or resolves nothing.
+    """Return a copy of a file's options in plain containers, in which fairseq evaluates and resolves nothing.
 
     Args:
-        options: configuration in the file, or ``None``.
-        kind: type that fairseq writes.
+        options: configuration in the file, or ``None`` if it has none.
+        kind: type of the configuration that fairseq writes.
 
     Raises:
-        Hostile: if an option is refused. The message names it.
+        Hostile: if an option is refused. The message names the option.
     """
     try:
         if options is not None and not isinstance(options, kind):

@@ -1,4 +1,4 @@
-"""Choose the checkpoint to resume from: the last one, or else the newest intact one, with a warning.
+"""Choose the checkpoint to resume from. If the last one is damaged, take the newest intact one with a warning.
 
 If a folder contains only damaged checkpoints, this is an error and the training does not start from scratch.
 """
@@ -15,15 +15,15 @@ from ..storage.manifest import Damaged
 from .export import is_export, read_export
 from .reading import read_checkpoint, read_unchecked
 
-LAST = "checkpoint_last.pt"  # fairseq's name, and the default of --restore-file
-# fairseq's file names. Files with other names belong to the user
+LAST = "checkpoint_last.pt"  # fairseq's name of the last checkpoint, and the default of --restore-file
+# Names of fairseq's other checkpoints. Files with other names belong to the user
 _OTHERS = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|\.best_.+)\.pt")
-AVERAGE_OF = "average_of"  # key in extra_state for the list of the averaged files
+AVERAGE_OF = "average_of"  # key in extra_state for the list of the checkpoints that were averaged
 logger = logging.getLogger(__name__)
 
 
 class Choice(NamedTuple):
-    """Path and content of a checkpoint. Its tensors are read from the disk when they are used."""
+    """Path and content of a checkpoint. The tensors stay on the disk until they are used."""
 
     path: Path
     state: dict[str, Any]
@@ -52,7 +52,7 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
         start = getattr(cfg, "continue_once", None) or cfg.finetune_from_model
         if start is None:
             return None
-        # The weights of an exported folder, or a checkpoint.
+        # The path is either the weights of an exported folder or a checkpoint.
         return Choice(Path(start), read_export(start) if is_export(start) else read_checkpoint(start, lazily=True))
     newest = _newest_intact(others, trains=not (cfg.no_save_optimizer_state or cfg.reset_optimizer))
     if newest is None:
@@ -69,15 +69,15 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
 
 
 def updates_of(state: dict[str, Any]) -> int:
-    """Return a model's number of updates, or 0 if the checkpoint does not contain it."""
+    """Return the number of updates with which a model was trained, or 0 if the checkpoint does not record it."""
     history = state.get("optimizer_history") or [{}]
     return int(history[-1].get("num_updates", 0))
 
 
 def others_of(cfg: CheckpointConfig) -> list[Path]:
-    """Return fairseq-train's checkpoints in the training's folder, except the last one.
+    """Return the checkpoints of fairseq-train in the training's folder, except the last one.
 
-    The list is empty if the user named a checkpoint.
+    The list is empty if the user named a checkpoint to start from.
     """
     if is_named(cfg):
         return []
@@ -85,7 +85,7 @@ def others_of(cfg: CheckpointConfig) -> list[Path]:
 
 
 def is_named(cfg: CheckpointConfig) -> bool:
-    """Return True if the user named a checkpoint, other than the last one of this folder."""
+    """Return True if the user named a checkpoint other than the last one of the training's folder."""
     return cfg.restore_file != LAST and Path(cfg.restore_file) != Path(cfg.save_dir) / LAST
 
 
@@ -97,7 +97,7 @@ def is_average(state: dict[str, Any]) -> bool:
 def _newest_intact(paths: list[Path], trains: bool) -> Choice | None:
     """Return the newest checkpoint from which a training can resume."""
     found = []
-    for path in paths:  # checksums are not compared here, because comparing them for all files would take long
+    for path in paths:  # checksums are not compared here, because that would take long for many files
         try:
             state = read_unchecked(path)
         except Damaged as error:

@@ -1,4 +1,4 @@
-"""Check the types of a checkpoint's members and options. All readers rely on these types."""
+"""Check the types of a checkpoint's members and options. All code that reads a checkpoint relies on these types."""
 
 from argparse import Namespace
 from dataclasses import is_dataclass
@@ -17,16 +17,16 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 DEEPEST_CONTENT = 50  # maximum depth of nested containers
-OTHERS = "any other"  # represents members of a dictionary without fixed names
-_MOST_SHARED = 2  # maximum ratio of the bytes of a storage's distinct tensors to its own bytes
+OTHERS = "any other"  # key for all members of a dictionary whose names are not fixed
+_MOST_SHARED = 2  # maximum ratio of the bytes of all distinct tensors in a storage to the bytes of the storage
 _NUMBER = (int, float)
 _COUNT = range(2**62)
 _DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8}
 _DTYPES |= {torch.int8, torch.int16, torch.int32, torch.int64}
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
-# Members that fairseq-train and the tasks of this package write. A dictionary stands for a dictionary with these
-# members ("?" = optional), a list for a non-empty list of such values, a tuple for a choice between types, and a range
-# for whole numbers between its ends.
+# Members that fairseq-train and the tasks of this package write. A dictionary describes a dictionary with these members
+# ("?" = optional). A list describes a non-empty list of such values. A tuple is a choice between types, and a range
+# contains the permitted whole numbers.
 _CHECKPOINT = {
     "model": {OTHERS: Tensor},
     "args?": (NoneType, Namespace),
@@ -55,7 +55,7 @@ _CHECKPOINT = {
                     "made_of?": {OTHERS: (int, str)},
                 },
             ),
-            "previous_training_time?": (*_NUMBER, Tensor),  # summed over processes
+            "previous_training_time?": (*_NUMBER, Tensor),  # sum over the training processes
             "val_loss?": (NoneType, *_NUMBER, Tensor),
             "best?": (NoneType, *_NUMBER, Tensor),
             "average_of?": list,
@@ -67,12 +67,14 @@ _CHECKPOINT = {
 
 
 def odd_value(content: Any) -> str | None:
-    """Return the place of a tensor that fairseq-train does not write, or of values nested too deeply, or ``None``.
+    """Return the place of a tensor that fairseq does not write or of too deeply nested values, or ``None``.
 
     fairseq writes dense tensors in ordinary memory. Most operations fail on other tensors (meta, sparse, quantised). A
-    file can also set attributes that replace the methods of a tensor, and turn a few bytes into views of any size.
+    file can also give a tensor attributes that replace its methods, or create large views from a storage of a few
+    bytes.
     """
-    views: dict[int, dict[Any, int]] = {}  # storage -> bytes of the tensors in it. Tied tensors are counted once
+    # storage -> number of bytes of the distinct tensors in it Tied tensors count once
+    views: dict[int, dict[Any, int]] = {}
     waiting: list[tuple[Any, str, int]] = [(content, "content", 0)]
     seen: set[int] = set()
     while waiting:
@@ -106,9 +108,9 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def wrong_member(content: Any) -> str | None:
-    """Return the first member that fairseq-train does not write in this form, or ``None``.
+    """Return the first member whose form differs from the members that fairseq-train writes, or ``None``.
 
-    The member is named by its place, such as "extra_state.best".
+    The member is described by its place, such as "extra_state.best".
     """
     wrong = _wrong(content, _CHECKPOINT, "")
     return wrong or next(
@@ -122,7 +124,7 @@ def _is_no_weight(name: str, tensor: Tensor) -> bool:
 
 
 def _wrong(value: Any, expected: Any, place: str) -> str | None:
-    """Return the place of the first value with a wrong type, at or below ``place``, or ``None``."""
+    """Return the place of the first value with a wrong type in ``value``, or ``None``."""
     if isinstance(expected, tuple):
         found = [_wrong(value, choice, place) for choice in expected]
         return None if None in found else found[-1]
@@ -144,7 +146,7 @@ def _wrong(value: Any, expected: Any, place: str) -> str | None:
 
 
 def _members(content: dict[str, Any], expected: dict[str, Any], place: str) -> list[tuple[Any, Any, str]]:
-    """Return each member of a dictionary with its expected type and its place."""
+    """Return the value of each member of a dictionary, with its expected type and its place."""
     fixed = {name.removesuffix("?"): kind for name, kind in expected.items() if name != OTHERS}
     required = {name for name in expected if not name.endswith("?") and name != OTHERS}
     return [
@@ -164,7 +166,7 @@ def wrong_option(cfg: dict[str, Any]) -> str | None:
         if not isinstance(options.get("_name"), str | None):
             return f"{section}._name"
         for side in ("source_lang", "target_lang") if section == "task" else ():
-            if "/" in str(options.get(side)):  # this option becomes part of file names
+            if "/" in str(options.get(side)):  # the language becomes a part of file names
                 return f"task.{side}"
         kinds = _kinds(section, options.get("_name"))
         for name in sorted(options.keys() & kinds.keys()):
@@ -172,16 +174,17 @@ def wrong_option(cfg: dict[str, Any]) -> str | None:
                 kinds[name] = options[name]
             except OmegaConfBaseException:
                 return f"{section}.{name}"
-            # OmegaConf would convert "yes" and "5", but the code that reads the options gets the text.
+            # OmegaConf would accept "yes" as a boolean and "5" as a number, but the code that reads the options would
+            # get the text.
             if isinstance(options[name], str) and isinstance(kinds[name], bool | int | float):
                 return f"{section}.{name}"
     return None
 
 
 def _kinds(section: str, name: str | None) -> DictConfig:
-    """Return a container with the options of a section that only accepts values of the right types.
+    """Return a container for the options of a section that accepts only values of the right types.
 
-    It is empty if the types are unknown.
+    The container is empty if the types are unknown.
     """
     named = {"model": MODEL_DATACLASS_REGISTRY, "task": TASK_DATACLASS_REGISTRY}
     named |= {registry: found["dataclass_registry"] for registry, found in REGISTRIES.items()}
@@ -194,15 +197,15 @@ def _kinds(section: str, name: str | None) -> DictConfig:
 
 
 def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
-    """Return the first part of a loaded optimiser state with which the optimiser cannot make a step, or ``None``.
+    """Return the first part of a loaded optimiser state that makes the next step fail, or ``None``.
 
-    Options must have the types of their defaults. An entry of the state must have the same type for all parameters that
-    have this entry.
+    Options must have the types of their defaults. If several parameters have an entry of the same name in the state,
+    its type must be the same for all of them.
     """
     for group in optimizer.param_groups:
-        # a combination of several optimisers has no defaults
+        # an optimiser that combines several optimisers has no defaults
         for name, default in getattr(optimizer, "defaults", {}).items():
-            # A checkpoint of one version of PyTorch lacks the switches that another version has added.
+            # Newer versions of PyTorch have boolean options that are missing in the checkpoints of older versions.
             if not _alike(group.get(name, default if isinstance(default, bool) else None), default):
                 return str(name)
     kinds: dict[str, type] = {}

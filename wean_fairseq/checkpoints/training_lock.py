@@ -1,4 +1,7 @@
-"""Allow one training per folder. Two trainings would overwrite each other's checkpoints and exit without an error."""
+"""Allow only one training per folder.
+
+Two trainings would overwrite each other's checkpoints and exit without an error.
+"""
 
 import contextlib
 import fcntl
@@ -11,18 +14,19 @@ from ..errors import UserError
 
 LOCK_FILE = ".training.lock"
 _WAIT = 5.0  # maximum time in seconds to wait for a killed training to free its memory
-_held: dict[Path, int] = {}  # folder -> descriptor of this process. Closing the descriptor would end the lock
+# locked folder -> file descriptor in this process Closing the descriptor would release the lock
+_held: dict[Path, int] = {}
 
 
 def acquire(folder: Path) -> None:
     """Lock ``folder`` for this training until its process ends. The folder is created if necessary.
 
-    The lock belongs to the process (``lockf``). With ``flock``, the data workers of a killed training would keep the
-    lock. If the file system has no locks, the folder is not locked.
+    The lock belongs to the process (``lockf``). A lock of ``flock`` would be inherited by data workers, which may
+    survive a killed training and keep the lock. If the file system does not support locks, the folder is not locked.
 
     Raises:
-        OSError: if the folder cannot be written.
-        UserError: if another training has locked it.
+        OSError: if no file can be written to the folder.
+        UserError: if another training has locked the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder.resolve() / LOCK_FILE
@@ -40,7 +44,8 @@ def acquire(folder: Path) -> None:
                 "stop it, or choose another --save-dir."
             )
         time.sleep(0.1)
-    with contextlib.suppress(OSError):  # on a full disk, the name of the owner cannot be written into the lock file
+    # on a full disk, the owner's name cannot be written into the lock file, which is no error
+    with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
 

@@ -1,4 +1,4 @@
-"""Write checkpoints atomically, with checksums. Models with NaN or infinite parameters are refused."""
+"""Write checkpoints atomically, with checksums. Refuse models with NaN or infinite parameters."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +10,14 @@ from ..errors import UserError
 from ..storage.files import HashedFile, copy_into, is_special, write_whole
 from ..storage.manifest import Manifest
 
-CRASH_REPORT = "crash.pt"  # file that fairseq writes for debugging when a training fails
+CRASH_REPORT = "crash.pt"  # file that fairseq writes for debugging after a crash, which may contain NaN
 
 
 def save(state: dict[str, Any], path: Path) -> None:
     """Write a checkpoint.
 
     Raises:
-        UserError: if the path is not a file, cannot be written, or a parameter is not finite.
+        UserError: if ``path`` is not a regular file or cannot be written, or if a parameter is not finite.
     """
     if path.name != CRASH_REPORT:
         _check_parameters(state, path)
@@ -51,10 +51,11 @@ def _check_parameters(state: dict[str, Any], path: Path) -> None:
 
 
 def not_finite(model: dict[str, Any]) -> str | None:
-    """Return the name of the first parameter with NaN or infinity, or ``None``."""
+    """Return the name of the first parameter that contains NaN or infinity, or ``None``."""
     for name, parameter in model.items():
         if torch.is_tensor(parameter) and parameter.is_floating_point():
-            numbers = parameter.float() if parameter.element_size() == 1 else parameter  # float8 has no isfinite
+            # isfinite does not support float8
+            numbers = parameter.float() if parameter.element_size() == 1 else parameter
             if not numbers.isfinite().all():
                 return name
     return None

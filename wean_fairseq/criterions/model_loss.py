@@ -1,8 +1,7 @@
-"""``model_loss``: the loss that a model computes in its own forward, with the auxiliary losses of its paper.
+"""``model_loss``: the loss that a model computes in its forward method, with the auxiliary losses of its paper.
 
-The model's forward gets the target and returns summed losses. This has two reasons: distributed training sees that
-every parameter is used, and a model can compute the loss of a large vocabulary without computing all its scores at
-once.
+The model's forward method gets the target and returns summed losses. This has two advantages: distributed training sees
+that every parameter is used, and a model with a large vocabulary need not compute all scores at once.
 """
 
 import math
@@ -30,7 +29,7 @@ _PER_TOKEN = "per_token:"  # prefix of a sum that is logged as an average over t
 
 @dataclass
 class ModelLossConfig(FairseqDataclass):
-    """Options of the criterion. The papers use no label smoothing, except where the recipes set it."""
+    """Options of the criterion. The papers use no label smoothing, but the recipes may set it."""
 
     label_smoothing: float = option(
         0.0, "probability mass spread over the other words, as in label_smoothed_cross_entropy; 0 = none"
@@ -48,12 +47,13 @@ class ModelLossConfig(FairseqDataclass):
 
 @register_criterion("model_loss", dataclass=ModelLossConfig)
 class ModelLossCriterion(FairseqCriterion):
-    """Computes sums over tokens. ``reduce_metrics`` divides them once.
+    """Criterion that returns sums of losses over tokens. ``reduce_metrics`` divides the sums of all workers once.
 
-    ``sentence_avg`` divides gradients by the number of sentences instead of tokens. ``bf16_output`` (see
-    ``modules.output_matmul.bf16_products``) also rounds in validation. It does not affect additive scores, nor the
-    scores of ``dnpg`` with label smoothing. ``skip_first_target`` trains like the code of the C-DNPG authors, which
-    removes [CLS] from its targets and therefore never trains P(y_1). Validation also excludes P(y_1).
+    With ``sentence_avg``, gradients are divided by the number of sentences instead of tokens. ``bf16_output`` (see
+    ``modules.output_matmul.bf16_products``) rounds products to bfloat16 in training and in validation. It does not
+    affect additive scores, nor the scores of ``dnpg`` with label smoothing. ``skip_first_target`` trains like the code
+    of the C-DNPG authors, which removes [CLS] from its targets and therefore never trains P(y_1). Validation also
+    excludes P(y_1).
     """
 
     def __init__(self, task: FairseqTask, cfg: ModelLossConfig) -> None:
@@ -66,11 +66,11 @@ class ModelLossCriterion(FairseqCriterion):
         """Compute the loss of one batch.
 
         Args:
-            sample: fairseq's batch: ``net_input``, ``target`` (B, T), ``ntokens``.
-            reduce: must be true. Losses of single tokens are not available.
+            sample: fairseq's batch with ``net_input``, ``target`` (B, T) and ``ntokens``.
+            reduce: must be true, because losses of single tokens are not available.
 
         Returns:
-            The summed loss, its divisor, and the sums to log.
+            The summed loss, the number by which gradients are divided, and the sums to log.
 
         Raises:
             UserError: if the model does not compute a loss that this criterion can use.
@@ -104,11 +104,14 @@ class ModelLossCriterion(FairseqCriterion):
                 "use --criterion cross_entropy or label_smoothed_cross_entropy."
             )
         sums = model(**sample["net_input"], target=sample["target"], label_smoothing=self.options.label_smoothing)
-        return LossSums(*sums)  # a wrapper for distributed training may return a plain tuple
+        return LossSums(*sums)  # if the model is wrapped for distributed training, it may return a plain tuple
 
     @staticmethod
     def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Divide the summed values of all workers once. Losses are reported in base 2, as in fairseq."""
+        """Add up the sums of all workers first, and divide the totals once.
+
+        Losses are reported in base 2, as in fairseq.
+        """
 
         def total(key: str) -> Any:
             return sum(log.get(key, 0) for log in logging_outputs)

@@ -1,9 +1,10 @@
 """``policy_gradient``: learn from rewards for sentences that the model itself generates (DRESS, EMNLP 2017).
 
-It works with every arch of this package. Words are sampled with the decoder's step function, and the model's forward
-computes their probabilities. Auxiliary losses of a family are not used in training.
+It supports every arch of this package. Words are sampled with the decoder's step function, and the model's forward
+computes their probabilities. Auxiliary losses of the models are not used in training.
 
-Legend: ``B`` sentences, ``T`` words, ``L`` given words, ``V`` dictionary size, ``D`` width of the features.
+Legend: ``B`` sentences, ``T`` words, ``L`` given words of the target, ``V`` dictionary size, ``D`` width of the
+features.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ from .model_loss import ModelLossConfig, ModelLossCriterion
 from .rewards import AutoEncoder, LanguageModel, Sentences, simplicity
 
 _LONGEST = 1.2  # maximum sample length as a multiple of the longest target, close to the authors' value
-_REWARD = "reward:"  # prefix of a logged sum over the sentences with rewards
+_REWARD = "reward:"  # prefix of the logged sum of a reward over all sentences that have rewards
 
 
 @dataclass
@@ -46,7 +47,7 @@ class PolicyGradientConfig(FairseqDataclass):
         least=0,
         most=1,
     )
-    auto_encoder: Optional[str] = option(  # fairseq cannot read `str | None`
+    auto_encoder: Optional[str] = option(  # Optional, because fairseq cannot read `str | None`
         None, "checkpoint of an arch of this package that was trained to reproduce its source, for --relevance-weight"
     )
     language_model: Optional[str] = option(
@@ -67,10 +68,10 @@ class PolicyGradientConfig(FairseqDataclass):
 
 @register_criterion("policy_gradient", dataclass=PolicyGradientConfig)
 class PolicyGradientCriterion(ModelLossCriterion):
-    """Computes the loss of sampled sentences in training.
+    """Criterion that computes the loss of sampled sentences in training.
 
-    In validation, it computes the loss of the targets and the rewards of greedy outputs. Losses are sums over words.
-    Gradients are divided by the number of sentences.
+    In validation, it computes the loss of the targets, and the rewards of greedy outputs. Losses are sums over words,
+    but gradients are divided by the number of sentences.
 
     Raises:
         UserError: if an option is out of range, or a reward model is missing or unsuitable.
@@ -94,8 +95,8 @@ class PolicyGradientCriterion(ModelLossCriterion):
                 "SARI compares the words of both sides, and here they have two dictionaries: binarise the data with "
                 "--joined-dictionary, or give --simplicity-weight 0."
             )
-        # The reward models are kept out of the module tree. Otherwise they would be trained and saved with the
-        # criterion.
+        # The reward models are not registered as submodules, because they would then be trained and saved with the
+        # criterion. Otherwise they would be trained and saved with the criterion.
         self.auto_encoder = AutoEncoder(cfg.auto_encoder, "--auto-encoder", words) if cfg.auto_encoder else None
         self.language_model = (
             LanguageModel(cfg.language_model, "--language-model", words[1:]) if cfg.language_model else None
@@ -107,9 +108,9 @@ class PolicyGradientCriterion(ModelLossCriterion):
             nn.init.zeros_(self.baseline.bias)
 
     def load_state_dict(self, state_dict: Mapping[str, Any] | None, strict: bool = True, assign: bool = False) -> Any:
-        """Load the baseline, if there is one.
+        """Load the parameters of the baseline, if the checkpoint contains a criterion.
 
-        A training may start from a checkpoint whose criterion had no baseline.
+        A training may start from a checkpoint of a criterion without a baseline.
         """
         return super().load_state_dict(state_dict, strict, assign) if state_dict is not None else None
 
@@ -119,7 +120,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         """See ``ModelLossCriterion``."""
         if not isinstance(getattr(model, "decoder", None), StepDecoder):
             raise UserError(f"criterion policy_gradient is for the archs of this package, not {type(model).__name__}.")
-        # the target with only those words that the model can write
+        # words that the model cannot write are replaced in the target
         sample = {**sample, "target": model.get_targets(sample, None)}
         if model.training:
             return self._policy_loss(model, sample)
@@ -129,7 +130,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         return loss, size, logged | _sums(rewards, words.new_ones(len(words), dtype=torch.bool))
 
     def _policy_loss(self, model: BaseFairseqModel, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
-        # Sample one sentence per source. It starts with the first words of the target.
+        # Sample one sentence for each source. Each sentence starts with the first words of the target.
         given = given_words(self.task.epoch, self.cfg.given_words, self.cfg.fewer_words, self.cfg.fewer_every)
         words = self._draw(model, sample, given)  # (B, T)
         is_word = words.ne(self.padding_idx)
@@ -137,7 +138,8 @@ class PolicyGradientCriterion(ModelLossCriterion):
         drawn = is_word & ~is_given
         rewarded = drawn.any(dim=1)  # (B,)
         reward, rewards = self.reward(sample, words)
-        # The sampled words are scored again by the model's own forward, with dropout and with a gradient.
+        # The model's forward method computes the probabilities of the sampled words again, this time with dropout and
+        # gradients.
         end = words.new_full((len(words), 1), self.task.target_dictionary.eos())
         previous_words = torch.cat([end, words[:, :-1]], dim=1)
         scores, extra = model(**{**sample["net_input"], "prev_output_tokens": previous_words})
@@ -159,7 +161,10 @@ class PolicyGradientCriterion(ModelLossCriterion):
         return loss, len(words), logged | _sums(rewards, rewarded)
 
     def _expected(self, features: Tensor) -> Tensor:
-        """Return b_t (B, T), a linear map of the features (B, T, D). No gradient flows back into the features."""
+        """Return the expected rewards b_t (B, T), which are a linear function of the features (B, T, D).
+
+        No gradient flows back into the features.
+        """
         assert self.baseline is not None
         if features.size(2) != self.baseline.in_features:
             raise UserError(
@@ -175,7 +180,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
     @torch.no_grad()
     def reward(self, sample: dict[str, Any], words: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the reward r of the sentences ``words`` (B, T), and its terms by name, each of shape (B,)."""
+        """Return the reward r of the sentences ``words`` (B, T), and its components by name. All have shape (B,)."""
         sources, outputs, targets = (
             self._sentences(tokens) for tokens in (sample["net_input"]["src_tokens"], words, sample["target"])
         )
@@ -193,7 +198,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         return total, {"reward": total, **{f"reward_{name}": term for name, term in terms.items()}}
 
     def _sentences(self, tokens: Tensor) -> Sentences:
-        """Return the words of each row of (B, T), without padding and end symbols."""
+        """Return the words in each row of ``tokens`` (B, T), without padding and end symbols."""
         no_words = (self.padding_idx, self.task.target_dictionary.eos())
         return [[word for word in row if word not in no_words] for row in tokens.tolist()]
 
@@ -209,7 +214,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
 
 def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:
-    """Sum the rewards, each of shape (B,), over the sentences with ``True`` in ``rewarded`` (B,), for the log."""
+    """Return the sums to log: each reward (B,) is summed over the sentences with ``True`` in ``rewarded`` (B,)."""
     sums = {f"{_REWARD}{name}": (values * rewarded).sum() for name, values in rewards.items()}
     return {**sums, "rewarded": int(rewarded.sum())}
 
@@ -218,22 +223,22 @@ def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:
 def draw(
     model: BaseFairseqModel, net_input: dict[str, Any], target: Tensor, given: int, longest: int, greedy: bool = False
 ) -> Tensor:
-    """Continue the prefix of each target word by word, sampled from P(y_t) without dropout and noise.
+    """Continue the prefix of each target with words sampled from P(y_t), without dropout and noise.
 
     Args:
-        model: model whose decoder is a ``StepDecoder``.
+        model: a model whose decoder is a ``StepDecoder``.
         net_input: network input of the batch.
-        target: (B, T), including the end symbol.
-        given: ``L``. A target of at most this length is used completely.
+        target: target words (B, T), including the end symbol.
+        given: number ``L`` of target words to start with. A shorter target is used completely.
         longest: maximum number of words, including the end symbol.
         greedy: choose the most probable word instead of sampling.
 
     Returns:
-        Words including the given words, (B, T'), padded after the end symbol. A sentence that reached the maximum
-        length has no end symbol.
+        The words of each sentence (B, T'), including the given words and padded after the end symbol. A sentence that
+        reached the maximum length has no end symbol.
     """
-    # Samples are drawn without dropout and with the steps of the search, which are cheaper than a full forward for
-    # every word.
+    # Samples are drawn without dropout. The steps of the search are used, because they are cheaper than a full forward
+    # pass for every word.
     training = model.training
     model.eval()
     encoder: Any = model.encoder
@@ -245,14 +250,14 @@ def draw(
     words = target[:, :given]  # (B, L)
     next_words = torch.cat([target.new_full((len(target), 1), end), words], dim=1)
     done = (words.eq(end) | words.eq(padding)).any(dim=1)  # (B,)
-    # The first step reads the given words at once. Every later step reads the word that was just sampled. A finished
-    # sentence is padded until all sentences are finished.
+    # The first step reads all given words at once. Every later step reads only the word that was just sampled. A
+    # finished sentence is padded until all sentences are finished.
     while words.size(1) < longest and not done.all():
         step, state = decoder.step(next_words, memory, state)
         scores = decoder.scores(step, memory)[:, -1:]
         lprobs = decoder.get_normalized_probs((scores, None), log_probs=True, sample=None)[:, 0]  # (B, V)
-        lprobs[:, padding] = -torch.inf  # an untrained padding symbol may be as probable as a word
-        # If the model has diverged, any word may be sampled. The loss of that word reports the divergence.
+        lprobs[:, padding] = -torch.inf  # in an untrained model, padding may be as probable as a word
+        # If the model has diverged, any word may be sampled, because the loss of that word reports the divergence.
         chosen = lprobs.argmax(dim=1) if greedy else lprobs.exp().nan_to_num(nan=1.0).multinomial(1).squeeze(1)
         next_words = chosen.masked_fill(done, padding).unsqueeze(1)
         words = torch.cat([words, next_words], dim=1)

@@ -5,9 +5,9 @@ It can train two kinds of models:
 * Models whose decoder has a ``QueryEmbedding`` (all models of this package that offer it). The model's forward gets the
   target and returns the summed losses, so that distributed training sees that every parameter is used.
 * fairseq's own decoders that accept ``features_only`` and have an ``output_projection`` (such as ``--arch
-  transformer``). The projection is a matrix product with the rows of the candidate words. With
-  ``--share-decoder-input-output-embed``, it equals the score ``dot`` of the paper. An untied projection is used outside
-  the model's forward, so do not train such a model with --find-unused-parameters.
+  transformer``). The projection is used as a matrix with one row per candidate word. With
+  ``--share-decoder-input-output-embed``, the scores equal the paper's score function ``dot``. An untied projection is
+  used outside the model's forward, so do not train such a model with --find-unused-parameters.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ from .model_loss import ModelLossConfig, ModelLossCriterion
 
 @register_criterion("query_embedding", dataclass=ModelLossConfig)
 class QueryEmbeddingCriterion(ModelLossCriterion):
-    """``model_loss`` for models that compute their own loss, and the same loss for fairseq's own decoders."""
+    """``model_loss``, extended by the same loss for fairseq's own decoders."""
 
     def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums:
         if capabilities_of(model).computes_loss:

@@ -1,9 +1,9 @@
 """Rewards of simplifications (Zhang and Lapata, EMNLP 2017): simplicity, relevance and fluency.
 
 Rewards are computed from word ids, so no gradient passes through them. The models for relevance and fluency are
-checkpoints of other trainings and stay frozen.
+checkpoints of separate trainings, and their parameters stay frozen.
 
-Legend: ``B`` sentences, ``T`` words, ``L`` layers, ``H`` hidden width.
+Legend: ``B`` sentences, ``T`` words, ``H`` hidden width.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,9 @@ def simplicity(sources: Sentences, outputs: Sentences, targets: Sentences, forwa
 
 
 class RewardModel:
-    """A frozen model from another training. It is not registered as a submodule of the criterion that uses it.
+    """A frozen model that was trained separately and computes a reward.
+
+    It is not registered as a submodule of the criterion that uses it.
 
     Args:
         path: path of its checkpoint.
@@ -44,11 +46,11 @@ class RewardModel:
         dictionaries: dictionaries of the words that the model will read.
 
     Raises:
-        UserError: if the model cannot be loaded, is of another kind, or has another dictionary.
+        UserError: if the model cannot be loaded, is not a model of this kind, or was trained with another dictionary.
     """
 
-    wanted: str  # description of the required model
-    kind: str  # an option that only the task of such a model has
+    wanted: str  # description of the required kind of model, for messages
+    kind: str  # name of an option that only the task of such a model has
 
     def __init__(self, path: str, option: str, dictionaries: Sequence[Dictionary]) -> None:
         try:
@@ -57,7 +59,7 @@ class RewardModel:
             raise UserError(
                 f"{option} {path} needs the dictionary of its training ({error}): restore that file."
             ) from error
-        options = task.cfg or task.args  # language_modeling still stores its options under the old name `args`
+        options = task.cfg or task.args  # language_modeling still stores its options in the attribute `args`
         if self.kind not in options:
             raise UserError(f"{option} {path} is of --task {options._name}, but must be {self.wanted}.")
         self.dictionary: Dictionary = task.source_dictionary
@@ -69,7 +71,10 @@ class RewardModel:
         self.model: Any = model.requires_grad_(False)
 
     def _batch(self, sentences: Sentences, device: torch.device) -> Tensor:
-        """Return a batch (B, T) of sentences with end symbols. A slot is an unknown word for the model."""
+        """Return the padded batch (B, T) of sentences, with an end symbol after each sentence.
+
+        Slots are replaced by <unk>, because the model does not know them.
+        """
         self.model.to(device)
         rows = [torch.tensor([*words, self.dictionary.eos()]) for words in sentences]
         batch = data_utils.collate_tokens(rows, self.dictionary.pad()).to(device)

@@ -1,4 +1,4 @@
-"""Data of the tasks: checks of pairs and topics, length limits, vocabulary for copying, BERT features, word vectors."""
+"""Data of the tasks: checks of pairs and topics, length limits, slots for copying, BERT features and word vectors."""
 
 from .. import register
 

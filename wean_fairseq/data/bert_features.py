@@ -1,16 +1,16 @@
-"""Source words as BERT reads them: the outputs of all layers for each word of a sentence or of a list of topics.
+"""Compute BERT features of source words: outputs of all layers for each word of a sentence or list of topics.
 
-A sentence is ``[CLS] w1 w2 ... [SEP]``. BERT reads it without subword marks. The units of byte pair encoding are joined
-into words, and every unit gets the features of its whole word.
+A sentence is read as ``[CLS] w1 w2 ... [SEP]``. BERT reads it without subword marks. The units of byte pair encoding
+are joined into words, and every unit gets the features of its whole word.
 
-Topics are one joint sequence ``[CLS] t1 [PAD] t2 ... [SEP]`` (PC-SAN, KSII TIIS 14(8), 2020, section 3.2). The paper
-shows the sequence, but does not define the separator of topics. Here the separator is an option. It is attended to like
-a word, because a masked separator would have no effect.
+Topics are read as one joint sequence ``[CLS] t1 [PAD] t2 ... [SEP]`` (PC-SAN, KSII TIIS 14(8), 2020, section 3.2). The
+paper shows this sequence, but does not define the token between two topics. Therefore this separator is an option. BERT
+attends to the separator like to a word, because a masked separator would have no effect.
 
 BERT is frozen, so its outputs for the same words never change. Therefore they are computed once, outside of the model
 (``bert_inputs.py``).
 
-Legend: ``k`` words of a line, ``L`` layers of BERT, ``H`` its width.
+Legend: ``k`` words of a line, ``L`` layers of BERT, ``H`` hidden width of BERT.
 """
 
 import hashlib
@@ -33,14 +33,14 @@ from ..storage.pickles import look_into
 from ..text.steps import MARK
 
 Words = tuple[str, ...]  # the words of one line
-# it needs half the disk space of float32. BERT's outputs are of order 1, so about 3 digits remain correct
+# float16 needs half the disk space of float32. BERT's outputs are of order 1, so about 3 digits remain correct.
 STORED = np.float16
 
 UNKNOWN_WORD = "<unk>"  # fairseq's symbol for a word whose spelling is not known
-_CONTINUES = "@@"  # suffix of all units of a word except the last in byte pair encoding
+_CONTINUES = "@@"  # in byte pair encoding, suffix of all units of a word except the last
 _LIMITS = ", or give --length-policy truncate --max-pair-length N"
 _BATCH = 64
-_MANY = 1000  # if there are more sentences than this, a progress bar is shown
+_MANY = 1000  # a progress bar is shown for more sentences than this
 _TOKENIZER_FILES = (
     "tokenizer.json",
     "vocab.txt",
@@ -48,18 +48,20 @@ _TOKENIZER_FILES = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # transformers loads the first kind that exists
-_LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # bytes
-# maximum bytes in the weight files for each counted parameter. About a third of the parameters is not counted
+# weight files: transformers loads the files of the first pattern that has a match
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # maximum sizes in bytes
+# Maximum number of bytes in the weight files for each counted parameter. About a third of a model's parameters is not
+# counted.
 _LARGEST_PARAMETER = 16
 _SMALL = 1 << 24  # a model with at most this number of parameters always fits into memory
-_LARGEST_PADDING = 128  # the number of embedding rows beyond the tokenizer's pieces must be smaller
+_LARGEST_PADDING = 128  # the number of embedding rows without a token must be smaller than this
 
 
 class _BertConfig(Struct):
-    """The sizes in a model's config.json. Members that the file may omit are 0."""
+    """The sizes in a model's config.json. Sizes that the file may omit have the default 0."""
 
-    model_type: Literal["bert"]  # other models have additional sizes
+    model_type: Literal["bert"]  # models of other types have additional sizes
     num_hidden_layers: Annotated[int, Meta(ge=1, le=1000)]
     hidden_size: Annotated[int, Meta(ge=1, le=1 << 16)]
     vocab_size: Annotated[int, Meta(ge=1, le=1 << 24)]
@@ -70,14 +72,14 @@ class _BertConfig(Struct):
 
 
 class FrozenBert:
-    """A BERT in a local ``transformers`` directory, loaded when it is first needed and never trained.
+    """A BERT from a local ``transformers`` directory, which is loaded when it is first used and is never trained.
 
     Args:
-        path: the directory.
-        separator: token between two topics. Empty = no separator. None = the lines are sentences.
+        path: directory of the model.
+        separator: token between two topics. Empty = no separator. None = the lines are sentences, not topics.
 
     Attributes:
-        num_layers: ``L``, without the embeddings.
+        num_layers: ``L``, not counting the embeddings as a layer.
         dim: ``H``.
         digest: SHA-256 over config, weights and tokenizer files.
 
@@ -101,7 +103,8 @@ class FrozenBert:
         """Run BERT over ``lines`` in batches of similar length. A progress bar is shown if there are many lines.
 
         Yields:
-            The index of a line, and the outputs of all layers, averaged over the pieces of each word: (k, L, H).
+            Pairs of the index of a line and the outputs of all layers for its words, with shape (k, L, H). The outputs
+            are averages over the pieces of a word.
 
         Raises:
             UserError: if BERT cannot be loaded, or cannot read the words.
@@ -119,7 +122,7 @@ class FrozenBert:
                 bar.update(len(batch))
 
     def release(self) -> None:
-        """Free the memory of the model. The model is loaded again when it is needed."""
+        """Free the memory of the model. The model is loaded again when it is used again."""
         self._model = None
 
     def _load(self) -> None:
@@ -135,7 +138,7 @@ class FrozenBert:
         self._model.to("cuda" if torch.cuda.is_available() else "cpu")
 
     def _sequence(self, words: Words) -> tuple[list[int], list[slice]]:
-        """Return the ids of the tokens of a line, and the positions of each word's pieces."""
+        """Return the token ids of a line, and the positions of each word's pieces among them."""
         tokenizer = self._tokenizer
         ids: list[int] = [tokenizer.cls_token_id]
         places: list[slice] = []
@@ -146,7 +149,7 @@ class FrozenBert:
             if word != UNKNOWN_WORD:
                 # A word that is spelt like a special token is treated as an ordinary word.
                 pieces = tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids
-            pieces = pieces or [tokenizer.unk_token_id]  # BERT removes control characters
+            pieces = pieces or [tokenizer.unk_token_id]  # BERT removes control characters, so a word may have no pieces
             places += [slice(len(ids), len(ids) + len(pieces))] * units
             ids += pieces
         ids.append(tokenizer.sep_token_id)
@@ -164,13 +167,13 @@ class FrozenBert:
         device = self._model.device
         rows = [torch.tensor(ids) for ids in sequences]
         input_ids = pad_sequence(rows, batch_first=True, padding_value=self._tokenizer.pad_token_id)
-        # The mask is 0 only at the padding of the batch. A [PAD] between topics is attended to.
+        # The mask is 0 only at the padding of the batch. A [PAD] between two topics is attended to.
         attended = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         out = self._model(input_ids=input_ids.to(device), attention_mask=attended.to(device), output_hidden_states=True)
         return torch.stack(out.hidden_states[1:], dim=2).float()
 
     def _pool_pieces(self, states: torch.Tensor, places: list[slice]) -> np.ndarray:
-        """Average over the pieces of each word: (pieces, L, H) -> (k, L, H)."""
+        """Average the states over the pieces of each word: (pieces, L, H) -> (k, L, H)."""
         means = torch.stack([states[place].mean(dim=0) for place in places])
         rows = means.cpu().numpy().astype(STORED)
         if not np.isfinite(rows).all():
@@ -179,7 +182,7 @@ class FrozenBert:
 
 
 def _joined(units: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield each word of a sentence without subword marks, and the number of its units."""
+    """Yield each word of a sentence without subword marks, and the number of units that formed the word."""
     word: list[str] = []
     for unit in units:
         if word and (unit == UNKNOWN_WORD or not word[-1].endswith(_CONTINUES)):
@@ -199,7 +202,7 @@ def model_files(folder: Path, option: str, any_tokenizer: bool = False) -> list[
 
     Args:
         option: name of the option for the directory, for messages.
-        any_tokenizer: also accept tokenizers whose files differ from those of BERT's tokenizer.
+        any_tokenizer: accept tokenizers of every kind, whose files may differ from those of BERT's tokenizer.
 
     Raises:
         UserError: if a file is missing, too large or not regular.
@@ -233,7 +236,7 @@ def model_files(folder: Path, option: str, any_tokenizer: bool = False) -> list[
 def _read_config(path: Path, size: int) -> _BertConfig:
     """Read the configuration of a BERT whose weight files have ``size`` bytes.
 
-    It must not describe a model that is much larger than the files.
+    Refuse a configuration that describes a model much larger than these files.
     """
     try:
         config = convert(read_json(path, _LARGEST_CONFIG), _BertConfig)
@@ -256,14 +259,15 @@ def load_transformer(path: str) -> tuple[Any, Any]:
     Nothing is downloaded.
 
     Raises:
-        UserError: if it cannot be loaded. ``model_files`` must check the files first.
+        UserError: if the tokenizer or the model cannot be loaded. Call ``model_files`` first, because it checks the
+            files.
     """
     hide_broken_torchaudio()
     transformers = import_optional("transformers")
     try:
-        with _silence(transformers):  # its warnings quote the configuration, including any control characters
+        with _silence(transformers):  # transformers' warnings quote the configuration, including any control characters
             config = transformers.AutoConfig.from_pretrained(path, **LOCAL_AND_NO_CODE)
-            with torch.device("meta"):  # a model that occupies no memory
+            with torch.device("meta"):  # the model is first built without memory, to check its sizes
                 parameters = transformers.AutoModel.from_config(config).num_parameters()
             size = sum(file.stat().st_size for kind in _WEIGHTS for file in Path(path).glob(kind))
             if parameters > max(size, _SMALL):
@@ -274,7 +278,7 @@ def load_transformer(path: str) -> tuple[Any, Any]:
                 **LOCAL_AND_NO_CODE,
                 output_loading_info=True,
                 dtype=torch.float32,
-                ignore_mismatched_sizes=True,  # such parameters are rejected below, with their names
+                ignore_mismatched_sizes=True,  # parameters of wrong shape are rejected below, with their names
             )
         with torch.inference_mode():
             if type(tokenizer.model_max_length) not in (int, float):
@@ -288,12 +292,14 @@ def load_transformer(path: str) -> tuple[Any, Any]:
                 raise ValueError(f"its tokenizer has a piece {largest}, but the vocab_size is {config.vocab_size}")
             if "attention_mask" not in inputs:
                 raise ValueError("its tokenizer marks no padding")
-            output = model.eval()(**inputs)  # some invalid values fail only here
+            # a test run, because some invalid values in the configuration fail only here
+            output = model.eval()(**inputs)
         if not isinstance(output, dict):
             raise TypeError("its config.json asks for outputs without names")
-    except Exception as error:  # a directory can cause any error in transformers
+    except Exception as error:  # transformers raises errors of any type for an unsuitable directory
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        if "weights_only" in reason:  # torch's message would advise loading the file unsafely
+        # torch's message about weights_only advises loading the file unsafely, so it is replaced
+        if "weights_only" in reason:
             reason = "its weights would call other functions than a file of weights needs"
         raise UserError(f"the model in {path} cannot be loaded: {reason or type(error).__name__}.") from error
     _check_weights(path, report)
@@ -302,7 +308,7 @@ def load_transformer(path: str) -> tuple[Any, Any]:
 
 @contextmanager
 def _silence(transformers: Any) -> Iterator[None]:
-    """Hide the progress bar of loading, and the report about heads that are skipped on purpose."""
+    """Hide the progress bar of loading, and the report about weights of unused heads."""
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.CRITICAL)
@@ -314,7 +320,9 @@ def _silence(transformers: Any) -> Iterator[None]:
 
 
 def _check_weights(path: str, report: dict[str, Any]) -> None:
-    """Reject weights that do not match the configuration. The pooler may be missing, because it is not used.
+    """Reject weights that do not match the configuration.
+
+    The weights of the pooler may be missing, because the pooler is not used.
 
     Weights of other heads are ignored.
     """
@@ -330,7 +338,7 @@ def _check_weights(path: str, report: dict[str, Any]) -> None:
 
 
 def _check_tokenizer(path: str, tokenizer: Any, vocab_size: int) -> None:
-    """Reject a tokenizer with fewer pieces than the model, or without the special tokens of BERT."""
+    """Reject a tokenizer that knows far fewer tokens than the model, or lacks the special tokens of BERT."""
     pieces = len(tokenizer)
     if vocab_size - pieces >= _LARGEST_PADDING:
         raise UserError(

@@ -1,11 +1,12 @@
 """Features of source words from a frozen BERT, computed once and stored in memory-mapped files.
 
 A file contains the features of all distinct lines of a split, in sorted order. Its name is a checksum over BERT's
-digest, the separator of topics and the lines, so that any change selects another file. The file appears only when it is
-complete. A second process that needs the same file waits for it. Features have half precision: 12 layers of width 768
-take 18 KiB per word.
+digest, the separator of topics and the lines, so that any change selects another file. The file appears under this name
+only when it is complete. A second process that needs the same file waits until the first process has written it.
+Features have half precision: 12 layers of width 768 take 18 KiB per word.
 
-Legend: ``B`` batch, ``S`` source length, ``N`` words of a split, ``L`` layers of BERT, ``H`` its width.
+Legend: ``B`` batch, ``S`` source length, ``N`` words of a split, ``k`` words of a line, ``L`` layers of BERT, ``H`` its
+width.
 """
 
 import fcntl
@@ -42,9 +43,9 @@ _BLOCK = 1 << 24  # number of bytes per read when a checksum is computed
 
 
 class StoredFeatures:
-    """Features of lines.
+    """BERT's features of lines, from cache files or computed by BERT.
 
-    They are read from files for prepared data sets, and otherwise computed when they are needed.
+    For prepared splits, the features are read from files. For other lines, they are computed when they are needed.
     """
 
     def __init__(self, bert: FrozenBert, folder: Path) -> None:
@@ -80,11 +81,11 @@ class StoredFeatures:
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-        """Return the features of a batch at the positions of its words, with 0 at end symbols and padding.
+        """Return the features at the word positions of a batch. They are 0 at end symbols and padding.
 
         Args:
             src_tokens: (B, S), padded on either side.
-            dictionary: dictionary of the source, including the spellings of unknown words.
+            dictionary: source dictionary, which knows the spellings of unknown words.
 
         Returns:
             Shape (B, S, L, H), float32.
@@ -99,7 +100,7 @@ class StoredFeatures:
         return aligned
 
     def _rows(self, lines: Sequence[Words]) -> list[np.ndarray]:
-        """Return the features of the words of each line, (k, L, H) each. Lines without words are left out."""
+        """Return the features (k, L, H) of each line's words. Lines without words are left out."""
         lines = [words for words in lines if words]
         features = [self._find(words) for words in lines]
         missing = [number for number, rows in enumerate(features) if rows is None]
@@ -120,7 +121,7 @@ class StoredFeatures:
 class BertConfig(FairseqDataclass):
     """Options of tasks whose models read BERT's features."""
 
-    bert: Optional[str] = option(  # fairseq cannot read `str | None`
+    bert: Optional[str] = option(  # Optional, because fairseq cannot read `str | None`
         None, "local transformers directory of the BERT that reads the sources; it is never trained"
     )
     bert_cache: Optional[str] = option(None, "folder for BERT's features of the sources (default: in the data folder)")
@@ -134,7 +135,7 @@ class TopicBertConfig(BertConfig):
 
 
 class BertInputs(ExtraInputs):
-    """The features ``bert_features`` (B, S, L, H) of a batch's source words, computed by the BERT of ``--bert``."""
+    """The input ``bert_features`` (B, S, L, H): features of a batch's source words from the BERT of ``--bert``."""
 
     option = "bert"
     names = ("bert_features",)
@@ -155,7 +156,7 @@ class BertInputs(ExtraInputs):
             raise UserError("--bert-cache is for --bert DIR, which is not given: leave it out.")
 
     def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
-        """Compute the missing features of the sources, except for pairs that are left out of training."""
+        """Compute the features of the sources that are not stored yet. Pairs that training leaves out are skipped."""
         limits = PairLimits(self.cfg.max_pair_length, str(self.cfg.length_policy))
         longest = limits.length if training and limits.drops else sys.maxsize
         lines = set(word_ids((pairs.src[index] for index in range(len(pairs.src))), self.dictionary))
@@ -174,7 +175,7 @@ class BertInputs(ExtraInputs):
 
 
 class _CacheFile:
-    """A directory that contains the features of some lines, shape (N, L, H), and a manifest that identifies them."""
+    """A directory with the features (N, L, H) of some lines, and with a manifest that identifies these lines."""
 
     def __init__(self, folder: Path, bert: FrozenBert, lines: list[Words], words: int) -> None:
         self.bert = bert
@@ -190,7 +191,8 @@ class _CacheFile:
     def read(self, *, warn: bool = False) -> np.ndarray | None:
         """Return the features as a memory map.
 
-        Return ``None`` if they are missing, damaged (logged with ``warn``), or computed from other data.
+        Return ``None`` if the features are missing, belong to other data, or are damaged (which is logged with
+        ``warn``).
         """
         if not self.path.exists():
             return None
@@ -208,7 +210,10 @@ class _CacheFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold a lock so that no other process writes the same file. The lock ends with the process in any case."""
+        """Hold a lock, so that no other process writes the same file at the same time.
+
+        The operating system releases the lock when the process ends.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         with open_growing(self.folder / f".{self.path.name}.lock") as lock:
             try:

@@ -1,12 +1,13 @@
-"""Words outside the dictionary keep their spelling, and models copy them through slots.
+"""Keep the spelling of words outside the dictionary, so that models can copy them through slots.
 
-An ``ExtendedDictionary`` gives every unknown word that it reads an id above the ids of the dictionary. These *spelling
-ids* exist only in this process and never reach a model. ``SlotMap`` replaces them by the ids that models read: within a
-sentence pair, the k-th distinct unknown word of the source is slot k, on both sides. Source words beyond the last slot,
-and unknown words of the target that are not in the source, become ``<unk>``. Training, generation and interactive use
-share this code. After the search, ``SlotMap`` turns the slots in the outputs back into words.
+An ``ExtendedDictionary`` gives each unknown word that it reads an id above all ids of the dictionary. These *spelling
+ids* exist only in this process and never reach a model. ``SlotMap`` replaces spelling ids by slots, which models can
+read: in a sentence pair, the k-th distinct unknown word of the source becomes slot k on both sides. Two kinds of words
+become ``<unk>``: source words beyond the last slot, and unknown target words that the source does not contain.
+Training, generation and interactive use share this code. After the search, ``SlotMap`` turns the slots in the outputs
+back into words.
 
-Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``K`` slots.
+Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``V`` dictionary size without slots.
 """
 
 from collections.abc import Sequence
@@ -21,15 +22,15 @@ from torch import Tensor
 from ..errors import UserError
 from ..modules import base_ids
 
-DEFAULT_SLOTS = 64  # this is enough for sentences. A paragraph split into characters may need 128
+DEFAULT_SLOTS = 64  # 64 slots are sufficient for sentences A paragraph split into characters may need 128
 
 
 class ExtendedDictionary(Dictionary):
-    """A copy of a dictionary that may end with slots and stores the spelling of unknown words.
+    """A copy of a dictionary that can have slots at its end and that stores the spellings of unknown words.
 
     Its length includes the slots, but not the spelling ids. There are no slots until ``reserve_slots`` is called. With
-    ``fold_case``, unknown words that differ only in case share a slot. Each is written with its first spelling in the
-    source sentence.
+    ``fold_case``, unknown words that differ only in case share a slot. The output contains the first spelling of such a
+    word in the source sentence.
     """
 
     def __init__(self, dictionary: Dictionary, fold_case: bool = False) -> None:
@@ -43,19 +44,20 @@ class ExtendedDictionary(Dictionary):
         self._words = {word: index for word, index in self.indices.items() if word not in no_words}
 
     def forget_spellings(self) -> None:
-        """Remove all words outside the dictionary.
+        """Remove the stored spellings of all words outside the dictionary.
 
         A server that reads text for days must call this method to free memory.
         """
         self._spellings: list[str] = []
         self._spelling_ids: dict[str, int] = {}
-        self._same: list[int] = []  # for each spelling, the number of the first spelling of that word
+        # for each spelling, the number of the first spelling of the same word (see ``fold_case``)
+        self._same: list[int] = []
         self._same_numbers = torch.tensor(self._same)  # `_same` as a tensor, updated when it is needed
         self._folded: dict[str, int] = {}
 
     @property
     def first_slot(self) -> int:
-        """Id of the first slot: the size ``V`` of the base vocabulary."""
+        """Id of the first slot, which equals the size ``V`` of the dictionary without slots."""
         return len(self) - self.num_slots
 
     def reserve_slots(self, number: int) -> None:
@@ -88,7 +90,7 @@ class ExtendedDictionary(Dictionary):
     ) -> Tensor:
         """Encode a line as fairseq does, but give every unknown word a spelling id. The dictionary never grows.
 
-        A word that is spelt like a boundary symbol or a slot also counts as unknown.
+        A word of the text that is spelt like a boundary symbol or a slot counts as unknown, too.
         """
         words = line_tokenizer(line)
         if reverse_order:
@@ -110,7 +112,7 @@ class ExtendedDictionary(Dictionary):
         return str(super().__getitem__(index))
 
     def string(self, tensor: Tensor | list[int], *args: Any, **kwargs: Any) -> str:
-        """Return the words of tensors as fairseq's method does.
+        """Return the words of a tensor, as fairseq's method does.
 
         The ids are first copied off a GPU, because fairseq's method reads each id up to five times.
         """
@@ -119,7 +121,7 @@ class ExtendedDictionary(Dictionary):
         return str(super().string(tensor, *args, **kwargs))
 
     def same_word(self, tokens: Tensor) -> Tensor:
-        """Return ids, in the same shape, that are equal for words that share a slot."""
+        """Return ids of the same shape. Words that share a slot have equal ids."""
         if not self.fold_case or not self._same:
             return tokens
         if len(self._same_numbers) != len(self._same):
@@ -142,38 +144,39 @@ def num_base_words(dictionary: Dictionary) -> int:
 
 
 class SlotMap:
-    """Maps spelling ids to slots and back, for one batch.
+    """Maps between spelling ids and slots for the sentences of one batch.
 
     Args:
         target: dictionary of the target. It is the same object as ``source`` if the dictionary has slots.
-        src_tokens: (B, S), with spelling ids.
+        src_tokens: source ids (B, S), which may include spelling ids.
 
     Attributes:
-        src_tokens: source ids with slots, (B, S).
+        src_tokens: source ids (B, S), in which slots replace spelling ids.
     """
 
     def __init__(self, source: ExtendedDictionary, target: ExtendedDictionary, src_tokens: Tensor) -> None:
         self.dictionary = target
         self.src_keys = source.same_word(src_tokens)
         slots = source.num_slots
-        # The spelling id of each slot. The last column is for words without a slot.
+        # Row b will contain the spelling id of each slot in sentence b. The last column is used for words without a
+        # slot.
         self._words = src_tokens.new_full((src_tokens.size(0), slots + 1), source.unk())
         if not slots:
             self.src_tokens = base_ids(src_tokens, len(source), source.unk())
             return
-        # Find the first occurrence of every source word in its sentence. The slot number of an unknown word is the
-        # count of distinct unknown words before it. Words beyond the last slot become <unk>.
+        # For every source word, find its first occurrence in the sentence. An unknown word's slot number is the number
+        # of distinct unknown words before its first occurrence. Words beyond the last slot become <unk>.
         unknown = src_tokens >= len(source)
         first = self.src_keys.unsqueeze(2).eq(self.src_keys.unsqueeze(1)).int().argmax(dim=2)  # (B, S)
         position = torch.arange(src_tokens.size(1), device=src_tokens.device)
-        opens = unknown & first.eq(position)  # the first occurrence of a word
+        opens = unknown & first.eq(position)  # True at the first occurrence of an unknown word
         number = (opens.cumsum(dim=1) - 1).gather(1, first)  # number of the word among the distinct unknown words
         slot = torch.where(number < slots, source.first_slot + number, source.unk())
         self.src_tokens = torch.where(unknown, slot, src_tokens)
         self._words.scatter_(1, torch.where(opens, number.clamp(max=slots), slots), src_tokens)
 
     def slots(self, tokens: Tensor) -> Tensor:
-        """Return target ids with slots: (B, T) -> (B, T)."""
+        """Replace spelling ids by slots in target ids: (B, T) -> (B, T)."""
         if not self.dictionary.num_slots:
             return base_ids(tokens, len(self.dictionary), self.dictionary.unk())
         matches = self.dictionary.same_word(tokens).unsqueeze(2).eq(self.src_keys.unsqueeze(1))  # (B, T, S)
@@ -182,9 +185,9 @@ class SlotMap:
         return torch.where(tokens >= len(self.dictionary), unknown, tokens)
 
     def spell(self, rows: int | Tensor, tokens: Tensor) -> Tensor:
-        """Return the ids (T,), with slot ids replaced by the spelling ids of their words.
+        """Return the ids (T,), in which the spelling ids of the copied words replace the slots.
 
-        ``rows`` is the sentence of all ids, or one sentence for each id.
+        ``rows`` is the row of the sentence to which all ids belong, or one row for each id.
         """
         if not self.dictionary.num_slots:
             return tokens
@@ -193,9 +196,9 @@ class SlotMap:
         return torch.where(is_slot, self._words.to(tokens)[rows, slot.clamp(min=-1)], tokens)
 
     def spell_all(self, outputs: Sequence[tuple[int, Tensor]]) -> Sequence[Tensor]:
-        """Apply ``spell`` to many outputs, each with the number of its sentence.
+        """Apply ``spell`` to many outputs, each given with the row of its sentence.
 
-        This needs only a few GPU kernels, although a batch has hundreds of outputs.
+        One call for all outputs needs only a few GPU kernels, although a batch has hundreds of outputs.
         """
         if not self.dictionary.num_slots or not outputs:
             return [tokens for _, tokens in outputs]

@@ -1,7 +1,7 @@
-"""Inputs that some model families read besides the words of a pair.
+"""Inputs that some model families read in addition to the words of a pair.
 
-A task creates them from its options, and uses only the interface ``ExtraInputs``. A model declares the names of the
-inputs that it reads (``Capabilities.inputs``).
+A task creates the inputs from its options, and then uses only their interface ``ExtraInputs``. A model declares the
+names of the inputs that it reads (``Capabilities.inputs``).
 """
 
 from typing import Any, ClassVar
@@ -10,17 +10,17 @@ from fairseq.data import Dictionary, LanguagePairDataset
 
 
 class ExtraInputs:
-    """The inputs of one option of a task. The base class has no inputs.
+    """The inputs that one option of a task requests. The base class provides no inputs.
 
     Args:
         cfg: options of the task.
         dictionary: dictionary of the source.
 
     Attributes:
-        option: name of the option that requests them.
+        option: name of the option that requests the inputs.
         names: names of the inputs in ``net_input``.
         are_required: whether the option can only be used with models that read the inputs.
-        read_words: whether the inputs distinguish words that are not in the dictionary.
+        read_words: whether the inputs depend on the spelling of words that are not in the dictionary.
         attributes: attributes of the task that models read when they are built.
     """
 
@@ -39,13 +39,19 @@ class ExtraInputs:
         """Raise ``UserError`` if the options contradict each other."""
 
     def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
-        """Return the pairs of a split with the inputs added. ``uncut`` are the pairs before they were truncated."""
+        """Return the pairs of a split with the inputs added. ``uncut`` contains the pairs before truncation."""
         return pairs
 
     def complete(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return a batch with the inputs added. The batch contains the ids of real words."""
+        """Return a batch with the inputs added.
+
+        At this point, the batch still contains the ids of the real words instead of slots.
+        """
         return batch
 
     def fill(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return the batch for a process that has no pairs in this step. The gradients of this batch do not count."""
+        """Return a batch with placeholder inputs for a process that has no pairs in this step.
+
+        The gradients of this batch do not count.
+        """
         return batch

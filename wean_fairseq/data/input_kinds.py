@@ -1,4 +1,7 @@
-"""The extra inputs of each task, and their options. To remove a family, remove its lines from this file."""
+"""The extra inputs of each task, and the options that request them.
+
+To remove a model family's inputs, remove their lines from this file.
+"""
 
 from dataclasses import dataclass
 
@@ -8,11 +11,11 @@ from .bert_inputs import BertConfig, BertInputs, TopicBertConfig
 from .extra_inputs import ExtraInputs
 from .weak_labels import WeakLabels, WeakLabelsConfig
 
-PAIR_INPUTS: tuple[type[ExtraInputs], ...] = (  # inputs of the task paraphrase
+PAIR_INPUTS: tuple[type[ExtraInputs], ...] = (  # extra inputs of the task paraphrase
     WeakLabels,
     BertInputs,
 )
-TOPIC_INPUTS: tuple[type[ExtraInputs], ...] = (  # inputs of the task topic_essay
+TOPIC_INPUTS: tuple[type[ExtraInputs], ...] = (  # extra inputs of the task topic_essay
     BertInputs,
 )
 

@@ -1,4 +1,4 @@
-"""Verify binarised data: its checksums, and that index and dictionary are consistent."""
+"""Verify binarised data: compare checksums, and check that the index and the dictionary match the data."""
 
 import hashlib
 import logging
@@ -18,7 +18,7 @@ from ..storage.manifest import Manifest, check_file
 
 logger = logging.getLogger(__name__)
 
-_HEADER = 26  # number of bytes of an index before the sizes (4 bytes each) and positions (8 bytes each)
+_HEADER = 26  # number of bytes in an index before the sizes (4 bytes each) and positions (8 bytes each)
 _ADVICE = (
     "it is damaged, or was replaced; restore it, or make the data again with fairseq-preprocess, or, if the change is "
     "intended, run wean-checksum on its directory"
@@ -26,13 +26,13 @@ _ADVICE = (
 
 
 def check_data(paths: list[Path]) -> None:
-    """Reject files that have changed since the first training on them, or since wean-checksum.
+    """Reject files that have changed since their checksums were recorded by the first training or by wean-checksum.
 
     Args:
         paths: files of data directories. Missing files are skipped.
 
     Raises:
-        UserError: if a file has changed. The message names it.
+        UserError: if a file has changed. The message names the file.
     """
     valid_manifest = cache(_valid_manifest)
     for path in paths:
@@ -47,20 +47,21 @@ def check_data(paths: list[Path]) -> None:
 
 
 def check_binary(prefix: Path, size: int) -> None:
-    """Reject a memory-mapped file that is shorter than its index says, or that contains ids outside the dictionary.
+    """Reject a memory-mapped file that is shorter than its index requires or contains ids outside the dictionary.
 
     Args:
         prefix: path up to ``.bin``.
         size: number of words in the dictionary.
 
     Raises:
-        UserError: if the file is rejected. The message names it.
+        UserError: if the file is rejected. The message names the file.
     """
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()):
         return
     index = read_regular(index_file, 1 << 32)
-    if index.startswith((IndexedDataset._HDR_MAGIC, HuffmanMMapIndex._HDR_MAGIC)):  # fairseq's other formats
+    # files in other formats of fairseq are not checked
+    if index.startswith((IndexedDataset._HDR_MAGIC, HuffmanMMapIndex._HDR_MAGIC)):
         return
     dtype, sentences, words = _read_index(index, index_file)
     actual, expected = binary_file.stat().st_size, words * dtype.itemsize
@@ -99,7 +100,7 @@ def _check_symbols(content: np.ndarray, sentences: int, binary_file: Path) -> No
 
 
 def _read_index(content: bytes, index_file: Path) -> tuple[np.dtype, int, int]:
-    """Return the type of the words and the numbers of sentences and words in the index of memory-mapped data."""
+    """Return the number type and the numbers of sentences and words from the index of a memory-mapped file."""
     is_first_version = content.startswith(MMapIndexedDataset.Index._HDR_MAGIC + (1).to_bytes(8, "little"))
     code = content[_HEADER - 9 : _HEADER - 8]
     sentences = int.from_bytes(content[_HEADER - 8 : _HEADER], "little")
@@ -114,7 +115,7 @@ def _read_index(content: bytes, index_file: Path) -> tuple[np.dtype, int, int]:
 
 
 def record_once(folder: Path) -> None:
-    """At the start of a training, write the checksums that later commands check, unless they exist."""
+    """Write the checksums at the start of a training, unless they exist. Later commands check them."""
     if (manifest := _valid_manifest(folder)) and manifest.digests:
         return
     if not os.access(folder, os.W_OK):  # check this before all the data is read
@@ -129,7 +130,7 @@ def record_once(folder: Path) -> None:
 
 
 def checksum_of(folders: list[Path], split: str) -> str | None:
-    """Return one checksum over all files of a split in all folders. Return ``None`` if there are no such files."""
+    """Return one checksum over all files of a split in all folders, or ``None`` if no checksums are recorded."""
     digests = [
         digest
         for folder in folders

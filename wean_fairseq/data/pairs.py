@@ -26,7 +26,10 @@ LENGTH_POLICIES = ("drop", "truncate")
 
 
 def word_positions(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Return a mask with the shape of ``src_tokens`` that is True at words. It is False at end symbols and padding."""
+    """Return a mask with the shape of ``src_tokens`` that is True at words.
+
+    The mask is False at end symbols and padding.
+    """
     return src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
 
 
@@ -36,7 +39,7 @@ def word_ids(sources: Iterable[Tensor], dictionary: Dictionary) -> list[tuple[in
 
 
 class _CutDataset(AppendTokenDataset):
-    """A data set of the first words of each sentence, followed by the end symbol.
+    """Data set with the first words of each sentence, followed by the end symbol.
 
     The original text is available for ``--replace-unk``.
     """
@@ -46,19 +49,19 @@ class _CutDataset(AppendTokenDataset):
         self.sentences = sentences
 
     def get_original_text(self, index: int) -> str:
-        """Return the full text of a sentence.
+        """Return the full text of a sentence, without truncation.
 
-        Sentences are truncated at the end, so positions in the full text remain valid.
+        Only the end of a sentence is removed, so the positions of the other words in the full text stay the same.
         """
         return str(self.sentences.get_original_text(index))
 
 
 class PairLimits(NamedTuple):
-    """Allow at most ``length`` tokens per side, without the end symbol. 0 = no limit.
+    """Limit of the sentence length: at most ``length`` tokens per side, not counting the end symbol. 0 = no limit.
 
-    The policy ``drop`` (the authors' first release) only removes longer pairs from training. The policy ``truncate``
-    (their second release) truncates both sides of training pairs, and the sources of other splits, but never a
-    reference.
+    The policy ``drop`` (as in the authors' first release) removes longer pairs from training, and changes nothing else.
+    The policy ``truncate`` (as in their second release) truncates both sides of training pairs and the sources of other
+    splits. It never truncates a reference.
     """
 
     length: int
@@ -76,7 +79,7 @@ class PairLimits(NamedTuple):
 
 
 def limit_pairs(dataset: LanguagePairDataset, limits: PairLimits, training: bool) -> LanguagePairDataset:
-    """Truncate the sentences of ``dataset`` to the length of ``limits``. The end symbol is kept."""
+    """Truncate the sentences of ``dataset`` as ``limits`` requires. The end symbol is kept."""
     if not limits.truncates:
         return dataset
 
@@ -101,15 +104,15 @@ def limit_pairs(dataset: LanguagePairDataset, limits: PairLimits, training: bool
 
 
 def check_data_dir(data: str | None, source_lang: str | None, target_lang: str | None) -> None:
-    """Reject a data directory that is missing or that fairseq-preprocess did not write.
+    """Reject a data directory that does not exist or was not written by fairseq-preprocess.
 
     Args:
-        data: one directory or several joined by colons. The first contains the dictionaries.
+        data: one directory or several joined by colons. The first directory contains the dictionaries.
         source_lang: source suffix. ``None`` = inferred from the file names.
         target_lang: target suffix. ``None`` = inferred from the file names.
 
     Raises:
-        UserError: if something is missing. The message names it.
+        UserError: if a directory or file is missing. The message names it.
     """
     if not data:
         raise UserError("no data directory was given: name the one that fairseq-preprocess wrote (--destdir).")
@@ -134,9 +137,9 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
 
 
 def dictionary_file(path: Path) -> Path:
-    """Return the file of a dictionary, or the source's file if only that exists (``fairseq-preprocess --only-source``).
+    """Return the file of a dictionary. With ``fairseq-preprocess --only-source``, return the source's file.
 
-    A model with two dictionaries is rejected later, because checkpoints record the words of both dictionaries.
+    If the model has two dictionaries, it is rejected later, because its checkpoint records the words of both.
     """
     language = path.name.split(".")[1]
     dictionaries = list(path.parent.glob("dict.*.txt"))
@@ -152,16 +155,18 @@ def is_raw_text(data: str) -> bool:
 
 
 def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | None, keep_empty: bool) -> None:
-    """Reject sides with different numbers of lines. Also reject empty lines unless ``keep_empty`` is set.
+    """Reject sides with different numbers of lines. Unless ``keep_empty`` is set, also reject empty lines.
 
     Args:
         prefix: path of a split up to and including the languages, such as ``data-bin/train.src-tgt``.
-        sides: dictionary of each side by its suffix. A side may be missing when a model generates without references.
-        dataset_impl: fairseq's storage format. ``None`` = detect it.
+        sides: dictionary of each side, by its language suffix. A side may be missing when a model generates without
+            references.
+        dataset_impl: fairseq's storage format. ``None`` = detect the format.
         keep_empty: accept empty lines.
 
     Raises:
-        UserError: with the files, the counts and the first empty lines, or the line of a text that fairseq misreads.
+        UserError: if a side is rejected. The message names the files with their numbers of lines, the first empty
+            lines, or the line that fairseq misreads.
     """
     lengths = {}
     for language, dictionary in sides.items():
@@ -169,15 +174,15 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
             check_text(Path(f"{prefix}.{language}"))
         sentences = data_utils.load_indexed_dataset(f"{prefix}.{language}", dictionary, dataset_impl)
         if sentences is not None:
-            # The sizes are copied, because the sizes of a memory-mapped data set are freed together with it.
+            # The sizes are copied, because a memory-mapped data set frees its sizes when it is deleted.
             lengths[f"{prefix}.{language}"] = np.array(sentences.sizes)
     # fairseq returns None if a file is missing or has another format.
     if not lengths:
         advice = "leave --dataset-impl out" if dataset_impl == "raw" else "add --dataset-impl raw"
         kind = "text" if dataset_impl == "raw" else "binary"
         raise UserError(f"{prefix}.* are not {kind} data files: {advice}, or run fairseq-preprocess again.")
-    # fairseq pairs the sides by position, so a missing line shifts all later pairs. It asserts equal lengths, but names
-    # neither the files nor the lengths.
+    # fairseq pairs the sides by position, so a missing line shifts all later pairs. fairseq itself only asserts equal
+    # lengths, and its message names neither the files nor the lengths.
     if len({len(sizes) for sizes in lengths.values()}) > 1:
         line_counts = " and ".join(f"{name} has {counted(len(sizes), 'line')}" for name, sizes in lengths.items())
         raise UserError(

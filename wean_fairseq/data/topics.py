@@ -1,4 +1,4 @@
-"""Check topic lines: the number of topics, empty lines, unknown topics, and the separator of the released format."""
+"""Check topic lines for too many topics, empty lines, unknown topics and the separator of the released format."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -10,19 +10,19 @@ from ..errors import UserError
 
 logger = logging.getLogger(__name__)
 
-#: This separates essay and topics in the corpora that MTA-LSTM's authors released.
+#: This token separates essay and topics in the corpora that MTA-LSTM's authors released.
 SEPARATOR = "</d>"
 
 
 def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, separator: int, first: int = 1) -> None:
-    """Reject lines that have no topic, have more than ``max_topics`` topics, or contain an essay as well.
+    """Reject lines without topics, with more than ``max_topics`` topics, or with an essay after the topics.
 
     Args:
         topics: ids of the topic words of each line.
         separator: id of ``</d>``.
 
     Raises:
-        UserError: if a line is rejected. The message has its number.
+        UserError: if a line is rejected. The message contains the number of the line.
     """
     numbered = list(enumerate(topics, start=first))
     empty = [number for number, line in numbered if not line]
@@ -40,7 +40,10 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
 
 
 def check_essays(name: str, essays: Iterable[Tensor], separator: int) -> None:
-    """Reject essays that still contain their topics. Raise ``UserError`` with the number of the first such essay."""
+    """Reject essays that still contain their topics before the separator.
+
+    Raise ``UserError`` with the number of the first such essay.
+    """
     with_topics = [number for number, essay in enumerate(essays, start=1) if essay.eq(separator).any()]
     if with_topics:
         raise UserError(_separator_error(f"{name} has {len(with_topics)} essay(s)", with_topics[0]))
@@ -59,11 +62,11 @@ def check_known(
     """Log the number of topic words that are not in the dictionary.
 
     Args:
-        required: whether only the dictionary distinguishes topics.
-        lost_spellings: whether BERT also reads the topics but cannot know the spelling of unknown words.
+        required: whether the model distinguishes topics only by their words in the dictionary.
+        lost_spellings: whether BERT also reads the topics, but the spellings of unknown words are lost.
 
     Raises:
-        UserError: if ``required`` is true and the dictionary contains none of the words.
+        UserError: if ``required`` is true and the dictionary contains none of the topic words.
     """
     words = sum(map(len, topics))
     unknown = sum(index == dictionary.unk() or index >= len(dictionary) for line in topics for index in line)

@@ -1,8 +1,8 @@
-"""Read lines of typed or piped text with this package's definition of a line, and find unknown words.
+"""Read lines of typed or piped text, splitting only where this package ends a line, and find unknown words.
 
-fairseq's own reader fails with a traceback for bytes that are not UTF-8 and for missing files. It decodes a pipe with
-the encoding of the locale, treats a lone carriage return as the end of a line, so that all later outputs belong to
-other lines, and reads a byte order mark as part of the first word.
+fairseq's own reader fails with a traceback if bytes are not UTF-8 or if the file is missing. It decodes a pipe with the
+encoding of the locale, and reads a byte order mark as part of the first word. It also treats a lone carriage return as
+the end of a line, so all later outputs belong to wrong lines.
 """
 
 import sys
@@ -16,21 +16,21 @@ from ..errors import UserError
 from ..storage.files import open_input
 from .extended_vocabulary import num_base_words
 
-_LONGEST = 1 << 24  # maximum bytes of a line
-_MANY = 0.2  # maximum share of unknown words without a warning
+_LONGEST = 1 << 24  # maximum number of bytes in a line
+_MANY = 0.2  # a larger share of unknown words causes a warning
 _MOST_FORCED = 500  # maximum number of words in the constraints of a line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
-    """Yield the lines in buffers, without surrounding white space, like ``fairseq_cli.interactive.buffered_read``.
+    """Yield lists of lines without surrounding white space, like ``fairseq_cli.interactive.buffered_read``.
 
     Args:
-        given: name of a file. ``-`` = standard input.
+        given: name of the file to read. ``-`` = standard input.
 
     Raises:
-        UserError: if a line is not UTF-8 (the first such line is named), the file cannot be read, or the input is
-            closed.
+        UserError: if a line is not UTF-8, the file cannot be read, or standard input is closed. The message names the
+            first such line.
     """
     lines = _lines(given)
     while buffer := list(islice(lines, buffer_size)):
@@ -49,9 +49,9 @@ def _lines(given: str) -> Iterator[str]:
 
 
 def _standard_input() -> Iterable[bytes]:
-    """Return the bytes of standard input.
+    """Yield the lines of standard input as bytes.
 
-    A notebook may replace standard input by a text stream, and standard input may be closed.
+    In a notebook, standard input may be a text stream. It may also be closed.
     """
     if sys.stdin is None:
         raise UserError("the input is closed: type or pipe text in, or give --input a file of text.")
@@ -61,10 +61,13 @@ def _standard_input() -> Iterable[bytes]:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file. A line with more than ``_LONGEST`` bytes is an error, because a stream may never end.
+    """Yield the lines of a file.
+
+    Reading stops at a line with more than ``_LONGEST`` bytes, because the line of an endless stream would fill the
+    memory.
 
     Raises:
-        UserError: if a line is too long. The message has its number.
+        UserError: if a line is too long. The message contains the number of the line.
     """
     for number, line in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), start=1):
         if len(line) > _LONGEST:
@@ -75,7 +78,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
     for number, raw in enumerate(raw_lines, start=1):
         content = raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
-        if not content:  # the file contains only the byte order mark
+        if not content:  # the file contains nothing but the byte order mark
             continue
         try:
             yield content.decode("utf-8").strip()
@@ -86,7 +89,7 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
-    """Return whether the dictionary contains each of the words (T,).
+    """Return True or False for each of the words (T,), depending on whether the dictionary contains the word.
 
     Slots and spelling ids have higher numbers than the dictionary's own words.
     """

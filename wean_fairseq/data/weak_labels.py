@@ -1,4 +1,4 @@
-"""Weak labels of words (DNPG), read from the files of preprocess/weak_labels.py and added to the batches.
+"""Weak labels of words (for DNPG), which are read from the files of preprocess/weak_labels.py and added to batches.
 
 Legend: ``B`` batch, ``S`` source length, ``T`` target length.
 """
@@ -21,18 +21,18 @@ from ..fields import option
 from ..storage.files import read_regular
 from .extra_inputs import ExtraInputs
 
-SENTENCE_LEVEL = 1  # label of the end symbol, which the files do not contain
+SENTENCE_LEVEL = 1  # label of the end symbol. The files contain no label for it
 NO_LABEL = -1  # label at padding. Losses ignore it
 
 
 class _SideLabels(NamedTuple):
-    """The labels of all words of a side, concatenated, with the start of each sentence and the end of the last one."""
+    """The labels of all words of one side in one array, and the start of each sentence in it."""
 
     labels: NDArray[np.int8]
     starts: NDArray[np.int64]
 
     def scatter(self, ids: list[int], tokens: Tensor, padding_idx: int) -> Tensor:
-        """Return the labels (B, S) of sentences ``ids`` at their words in ``tokens`` (B, S), padded on either side."""
+        """Return the labels (B, S) of the sentences ``ids`` at the positions of their words in ``tokens`` (B, S)."""
         words = tokens.ne(padding_idx)
         values: list[int] = []
         for sentence, length in zip(ids, words.sum(dim=1).tolist(), strict=True):
@@ -46,8 +46,8 @@ class _SideLabels(NamedTuple):
 class LabelledPairs(BaseWrapperDataset):
     """Sentence pairs whose batches have ``source_labels`` (B, S) and ``target_labels`` (B, T) in ``net_input``.
 
-    A label is 0 or 1 at a word and ``NO_LABEL`` at padding. The sentences may be truncated versions of the labelled
-    sentences.
+    A label is 0 or 1 at a word and ``NO_LABEL`` at padding. The sentences may be shorter than the labelled sentences,
+    because they may be truncated.
     """
 
     def __init__(self, dataset: LanguagePairDataset, source: _SideLabels, target: _SideLabels) -> None:
@@ -56,7 +56,7 @@ class LabelledPairs(BaseWrapperDataset):
         self.target = target
 
     def collater(self, samples: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
-        """Return the batch of ``dataset`` with labels."""
+        """Return the batch of the wrapped ``dataset`` with labels added."""
         batch: dict[str, Any] = self.dataset.collater(samples, **layout)
         if batch:
             ids, net_input = batch["id"].tolist(), batch["net_input"]
@@ -68,15 +68,15 @@ class LabelledPairs(BaseWrapperDataset):
 
 @dataclass
 class WeakLabelsConfig(FairseqDataclass):
-    """The option of tasks that train on weak labels."""
+    """The option that requests weak labels in a task."""
 
-    granularity_labels: Optional[str] = option(  # fairseq cannot read `str | None`
+    granularity_labels: Optional[str] = option(  # Optional, because fairseq cannot read `str | None`
         None, "directory with the weak labels of words for training dnpg (from preprocess/weak_labels.py)"
     )
 
 
 class WeakLabels(ExtraInputs):
-    """Labels from the files ``<split>.<language>.z`` in the folder of ``--granularity-labels``.
+    """The extra inputs from the label files ``<split>.<language>.z`` in the folder of ``--granularity-labels``.
 
     A file has one line per sentence, with 0 or 1 for each word.
     """
@@ -86,15 +86,15 @@ class WeakLabels(ExtraInputs):
 
     @classmethod
     def check(cls, cfg: Any) -> None:
-        """Raise ``UserError`` if labels are given and sources have no end symbol."""
+        """Raise ``UserError`` if labels are requested but the sources have no end symbol."""
         if cfg.no_source_end and cfg.granularity_labels:
             raise UserError("--granularity-labels counts the end symbol: leave it out, or --no-source-end.")
 
     def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
-        """Add the labels of a split to its pairs. In training, both sides must have labels.
+        """Add the labels of a split to its pairs. In training, the labels of both sides are required.
 
         Raises:
-            UserError: if a side is missing, or the labels do not belong to this text.
+            UserError: if the labels of a side are missing, or the labels do not match this text.
         """
         folder = Path(self.cfg.granularity_labels)
         if not folder.is_dir():
@@ -117,7 +117,7 @@ class WeakLabels(ExtraInputs):
         return LabelledPairs(pairs, *sides)
 
     def fill(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return a batch whose missing labels are ``NO_LABEL``, because validation data may have no labels."""
+        """Return the batch with ``NO_LABEL`` where labels are missing, because validation data may have no labels."""
         net_input = batch["net_input"]
         no_labels = {
             "source_labels": torch.full_like(net_input["src_tokens"], NO_LABEL),
@@ -127,7 +127,7 @@ class WeakLabels(ExtraInputs):
 
 
 def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:
-    """Read a file of labels. ``words`` contains the required number of labels for each line."""
+    """Read a file with labels. ``words`` contains the number of labels that each line must have."""
     lines = read_regular(path, 1 << 32).splitlines()
     if len(lines) != len(words):
         raise UserError(

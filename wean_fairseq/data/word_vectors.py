@@ -1,6 +1,6 @@
-"""Load word vectors in the text format of word2vec, GloVe and fastText (plain or .gz): a word and its numbers per line.
+"""Load word vectors in the text format of word2vec, GloVe and fastText (plain or .gz).
 
-Legend: ``V`` dictionary size, ``D`` width.
+Each line contains a word and its numbers. Legend: ``V`` dictionary size, ``D`` width of the vectors.
 """
 
 import logging
@@ -18,23 +18,25 @@ from ..storage.files import Unpacked, open_regular
 
 logger = logging.getLogger(__name__)
 _LONGEST = 1 << 24  # maximum number of characters of a line
-_DIGITS = 12  # the numbers of a header have fewer digits, because Python refuses to parse thousands of digits
+# a header with longer numbers is not read, because Python refuses to parse numbers with thousands of digits
+_DIGITS = 12
 
 
 def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tensor, Tensor]:
     """Read the vectors of the dictionary's words, and log how many words have a vector.
 
-    If a word occurs twice, its first vector is used. Padding has no vector. Words with spaces, which GloVe's largest
-    file contains, are skipped.
+    If a word occurs twice, its first vector is used. The padding symbol gets no vector. Words that contain spaces are
+    skipped. GloVe's largest file has such words.
 
     Args:
-        dim: ``D`` of the model.
+        dim: width ``D`` of the model's embedding.
 
     Returns:
         The vectors (V, D), with zeros for words without a vector, and a mask (V,) of the words with a vector.
 
     Raises:
-        UserError: if the file is missing or broken, has another width, or contains none of the words.
+        UserError: if the file is missing or broken, its vectors have another width, or it contains no word of the
+            dictionary.
     """
     matrix = np.zeros((len(dictionary), dim), dtype=np.float32)
     has_vector = np.zeros(len(dictionary), dtype=bool)
@@ -73,10 +75,11 @@ def _open(path: str) -> BinaryIO:
 def _check_width(file: TextIO, path: str, dim: int) -> int:
     """Check that the vectors of the file have width ``dim``, and seek to the first vector.
 
-    Return the number of lines before it.
+    Return the number of lines before the first vector.
     """
     fields = file.readline(_LONGEST).rstrip(" \r\n").split(" ")
-    header = len(fields) == 2 and all(field.isdecimal() and len(field) < _DIGITS for field in fields)  # words and width
+    # number of words, and width of the vectors
+    header = len(fields) == 2 and all(field.isdecimal() and len(field) < _DIGITS for field in fields)
     width = int(fields[1]) if header else len(fields) - 1
     if width < 1:
         raise UserError(f"{path}, line 1 is not a word and its vector: give a text file of GloVe or word2vec.")

@@ -1,4 +1,4 @@
-"""Evaluate outputs: a reader, metrics with signatures, presets, paired tests, tables and human evaluation.
+"""Evaluate outputs: file reader, metrics with signatures, presets, paired tests, tables and human evaluation.
 
 The command line is ``wean-evaluate``. From Python, use `evaluate` with `columns_for`, or a single metric::
 

@@ -1,4 +1,4 @@
-"""Compare two texts line by line, and detect lines that are shifted or in another order."""
+"""Compare two texts line by line, and detect texts whose lines are shifted or in another order."""
 
 import math
 import re
@@ -16,23 +16,26 @@ SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0
 _WORD = re.compile(r"\w+")
 #: Number of compared lines, spread evenly over the text.
 _LOOKED_AT = 300
-#: A word is rare if at most this number of lines contain it. A candidate line shares at least the second number of rare
-#: words, and at most the third number of candidates is compared.
+#: The first number is the maximum number of lines that contain a rare word. A candidate line shares at least the second
+#: number of rare words with a line, and at most the third number of candidates is compared.
 _RARE, _SHARED, _CANDIDATES = 50, 3, 5
-#: A line counts as misplaced if another line contains at least the first share of its words (weighted by rarity), the
-#: line in its own place contains less than the second share, and the shares differ by at least the third number.
+#: Conditions for a misplaced line: another line contains at least the first share of its words (weighted by rarity),
+#: its own line contains less than the second share, and the difference is at least the third number.
 _FOUND, _LOST, _CLOSER = 0.5, 0.3, 0.3
-#: Minimum share of misplaced lines in a shifted text, their minimum share in a text in another order, and their minimum
-#: number in both.
+#: Minimum share of misplaced lines in a shifted text, minimum share in a reordered text, and minimum number of
+#: misplaced lines in both cases.
 _SHIFTED, _SHUFFLED, _FEWEST = 0.05, 0.5, 3
-#: Minimum number of standard errors by which lines must resemble their own line more than other lines. Texts are not
-#: judged if they have fewer lines than the second number, or share fewer words than the third number (such as texts in
-#: two languages).
+#: First number: lines must resemble their own lines more than other lines by this number of standard errors. Texts are
+#: not judged if they have fewer lines than the second number, or if their share of common words is below the third
+#: number, as in texts in two languages.
 _SIGNIFICANT, _TELLING, _COMMON = 2.0, 30, 0.002
 
 
 def word_set(line: str) -> frozenset[str]:
-    """Return the distinct words of a line. In a script without spaces, return the pairs of neighbouring characters."""
+    """Return the distinct words of a line.
+
+    For a script without spaces, return the pairs of neighbouring characters instead.
+    """
     text = line.lower()
     if SPACELESS.search(text):
         text = "".join(text.split())
@@ -42,14 +45,14 @@ def word_set(line: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Result of comparing some lines of a text with the lines of an anchor.
+    """Result of comparing some lines of a text with the lines of another text, called the anchor.
 
     Attributes:
         role: name of the anchor text, such as ``source``.
-        moved: for each misplaced line, the number of the line to which it belongs.
-        own: for each compared line, the share of its words (weighted by rarity) that the same line of the anchor
-            contains.
-        other: for each compared line, the share of its words that another line of the anchor contains.
+        moved: for each misplaced line, the number of the anchor line to which it belongs.
+        own: for each compared line, the share of its words (weighted by rarity) that the anchor line with the same
+            number contains.
+        other: for each compared line, the share of its words that a different line of the anchor contains.
     """
 
     role: str
@@ -73,10 +76,10 @@ class Alignment:
 
     @property
     def fault(self) -> str:
-        """Description of the misalignment, or empty if there is none.
+        """Description of the misalignment, or an empty string if there is none.
 
-        After a shift, most misplaced lines are displaced by the same distance. If the lines are in another order, there
-        are many distances.
+        After a shift, most misplaced lines are displaced by the same distance. If the lines are in another order, the
+        distances differ.
         """
         offsets = Counter(other - number for number, other in self.moved.items())
         offset, shifted = offsets.most_common(1)[0] if offsets else (0, 0)
@@ -98,19 +101,19 @@ class Alignment:
 
 
 class Anchors:
-    """A text with which other texts are aligned, and its name in messages."""
+    """A text to which other texts are aligned, with its name for messages."""
 
     def __init__(self, role: str, lines: Sequence[str]) -> None:
         self.role, self._lines = role, lines
 
     @cached_property
     def words(self) -> list[frozenset[str]]:
-        """The words of every line."""
+        """The set of words of every line."""
         return [word_set(line) for line in self._lines]
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
-        """The lines that contain each word."""
+        """For each word, the numbers of the lines that contain it."""
         places: dict[str, list[int]] = defaultdict(list)
         for place, words in enumerate(self.words):
             for word in words:
@@ -118,12 +121,12 @@ class Anchors:
         return dict(places)
 
     def _weight(self, word: str) -> float:
-        """Return the weight of a word, which is larger for rarer words and 0 if no line contains the word."""
+        """Return the weight of a word. It is larger for rarer words, and 0 if no line contains the word."""
         places = self._places.get(word)
         return math.log((1 + len(self._lines)) / len(places)) if places else 0.0
 
     def align(self, lines: Sequence[str]) -> Alignment:
-        """Compare another text, which must have the same number of lines, with this text."""
+        """Compare this text with another text, which must have the same number of lines."""
         step = max(1, len(lines) // _LOOKED_AT)
         moved, shares, others = {}, [], []
         for place in range(0, len(lines), step):
@@ -139,12 +142,12 @@ class Anchors:
         return Alignment(self.role, moved, np.array(shares), np.array(others))
 
     def _share(self, words: frozenset[str], place: int) -> float:
-        """Return the share of the given words that line ``place`` contains, weighted by their rarity."""
+        """Return the share of the given words that line ``place`` contains. The words are weighted by their rarity."""
         weights = {word: self._weight(word) for word in words}
         return sum(weights[word] for word in words & self.words[place]) / (sum(weights.values()) or 1.0)
 
     def _best(self, words: frozenset[str]) -> tuple[float, int]:
-        """Return the highest share of the given words that any line contains, and the number of that line."""
+        """Return the highest share of the given words that one line contains, and the number of this line."""
         rare = [places for word in words if len(places := self._places.get(word, [])) <= _RARE]
         shared = Counter(place for places in rare for place in places)
         likely = [place for place, number in shared.most_common(_CANDIDATES) if number >= _SHARED]

@@ -39,7 +39,7 @@ other commands (each with --help):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the scoring command."""
+    """Return the parser of ``wean-evaluate`` without a subcommand, which scores outputs."""
     description = "Score system outputs against raw reference text, with signatures, intervals and paired tests."
     metrics = "".join(f"  {name:20} {entry.help}\n" for name, entry in METRICS.items())
     parser = command_parser("wean-evaluate", description, f"{_EXAMPLES}\nmetrics:\n{metrics}")
@@ -77,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_metric_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for metrics."""
+    """Add the options that choose and configure metrics to the parser."""
     add = parser.add_argument_group("what to compute").add_argument
     add("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(METRIC_PRESETS)}", **SEVERAL)
     add("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
@@ -101,7 +101,7 @@ def _share(text: str) -> float:
 
 
 def score(args: argparse.Namespace) -> Evaluation:
-    """Run the scoring command."""
+    """Score the systems of one test set, as the parsed options request."""
     if args.src and args.topics:
         raise UserError("--topics are the sources of essays, and --src of other texts: give one of them.")
     corpus = read_corpus(args.ref, args.src or args.topics, args.groups, copyable=args.topics is None)
@@ -125,7 +125,7 @@ def score(args: argparse.Namespace) -> Evaluation:
 
 
 def split_sets(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Split a command line at ``--set NAME`` into common arguments and the arguments of each set."""
+    """Split a command line at each ``--set NAME`` into the common arguments and the arguments of each test set."""
     common: list[str] = []
     sets: dict[str, list[str]] = {}
     own, rest = common, iter(arguments)
@@ -157,7 +157,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, argpa
 
 
 def score_command(arguments: list[str]) -> str:
-    """Score, write the requested files, and return the text to print."""
+    """Score all test sets, write the requested files, and return the text to print."""
     shared, sets = parse(arguments)
     inputs = []
     for args in sets.values():
@@ -177,8 +177,8 @@ def score_command(arguments: list[str]) -> str:
     return write(shared.format)
 
 
-#: Names of the commands, and their functions. A function is imported when its command is called. The scoring command
-#: has no name on the command line.
+#: Names of the subcommands, and the functions that run them. A function is imported only when its subcommand is called.
+#: If the command line names no subcommand, ``score`` is used.
 COMMANDS = {
     "score": "cli:score_command",
     "sheet": "human.cli:sheet_command",
@@ -193,7 +193,7 @@ COMMANDS = {
 
 @command("wean-evaluate")
 def main(arguments: list[str]) -> str | int | None:
-    """Run the command line."""
+    """Run ``wean-evaluate`` with the subcommand that the first argument names, or score."""
     name = arguments.pop(0) if arguments and arguments[0] in COMMANDS else "score"
     result: str | int | None = resolve_name(f"{__package__}.{COMMANDS[name]}")(arguments)
     return result

@@ -1,4 +1,4 @@
-"""References and sources of a test set, baseline rows that are derived from the sources, and checks of the systems."""
+"""References and sources of a test set, baselines derived from the sources, and checks of the systems' outputs."""
 
 import re
 from collections.abc import Sequence
@@ -27,14 +27,14 @@ def is_baseline(name: str) -> bool:
 
 @dataclass
 class Corpus:
-    """References and sources of one test set.
+    """The references and sources of one test set.
 
     Attributes:
         references: one list of sentences per reference file.
         files: name, SHA-256 and number of lines of every file, by role.
-        groups: group of each sentence, if groups are scored separately as well.
+        groups: name of each sentence's group, if groups are also scored separately.
         notes: unusual properties of the files, one sentence each.
-        copyable: whether the table has a row for a copy of the source. It is False for topic words.
+        copyable: whether the table has a row for a copy of the source. It is False if the sources are topic words.
     """
 
     references: list[list[str]]
@@ -49,7 +49,7 @@ class Corpus:
 
 
 def describe_file(path: PathLike, lines: int) -> dict[str, Any]:
-    """Return the name of a data file without its directory, its hash and its number of lines."""
+    """Return the name of a data file, its SHA-256 and its number of lines. The name does not include the directory."""
     return {"name": Path(path).name, "sha256": sha256_as_read(path), "lines": lines}
 
 
@@ -91,7 +91,7 @@ def read_corpus(
 
 
 def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:
-    """Return a note if the sources are tables or JSON.
+    """Return a note if the sources do not look like plain text, for example if they are tables or JSON.
 
     Such sources are allowed, but a copy of them is not a useful baseline.
     """
@@ -103,14 +103,14 @@ def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:
 
 
 def lead_rows(sources: Sequence[str] | None, lengths: Sequence[int], by_characters: bool) -> list[SystemOutput]:
-    """For each length, return the first words of every source as the output of a system.
+    """For each length, return the first words of every source as the output of a baseline system.
 
     Args:
-        lengths: numbers of words. Shorter sources are used completely.
-        by_characters: count characters instead of words between spaces.
+        lengths: numbers of words. A source with fewer words is used completely.
+        by_characters: count characters instead of words that are separated by spaces.
 
     Raises:
-        UserError: if there are no sources.
+        UserError: if the test set has no sources.
     """
     if lengths and sources is None:
         raise UserError("--lead takes the beginning of the source; give the source with --src.")
@@ -142,9 +142,9 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus, may_be_none: 
 
 
 def _check_sentences(lines: Sequence[str], path: PathLike) -> None:
-    """Refuse a line that is not a sentence or essay.
+    """Refuse a line that is too long to be a sentence or an essay.
 
-    For longer lines, some metrics would take hours or fill the memory.
+    Some metrics would take hours for such a line, or fill the memory.
     """
     for number, line in enumerate(lines, start=1):
         if len(line) > _LONGEST:

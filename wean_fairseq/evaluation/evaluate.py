@@ -19,23 +19,24 @@ from .presets import MetricColumn
 from .score_file import Column, Comparison, Evaluation, Score, ScoredData
 from .significance import Draws
 
-#: Minimum number of differing sentences. With fewer, a paired test is reported with a warning.
+#: Minimum number of sentences in which two systems must differ. If they differ in fewer sentences, their paired test is
+#: reported with a warning.
 FEW_DIFFERING = 10
-#: System -> the statistics of each of its runs.
+#: For each system, the statistics of each of its runs.
 Rows = Mapping[str, Sequence[FloatArray]]
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """Numbers of resamples. 0 turns the interval or test off.
+    """Options of confidence intervals and paired tests. 0 resamples or trials turn the interval or test off.
 
     Attributes:
-        resamples: bootstrap resamples, for intervals and the paired bootstrap test.
-        trials: approximate randomisation trials.
+        resamples: number of bootstrap resamples, for intervals and the paired bootstrap test.
+        trials: number of trials of the approximate randomisation test.
         seed: seed of both tests.
         all_pairs: compare every pair of systems instead of each system with the first.
-        correction: ``holm`` corrects the p-values of a metric for the number of systems that are compared with the same
-            system.
+        correction: ``holm`` corrects the p-values of each metric. The correction depends on the number of systems that
+            are compared with the same baseline.
     """
 
     resamples: int = 1000
@@ -59,10 +60,10 @@ def evaluate(
     Args:
         systems: outputs in input order. Outputs with the same name are runs of one system.
         corpus: references and, where known, sources.
-        columns: from `presets.columns_for`.
-        resampling: intervals and paired tests.
+        columns: metrics to compute, from `presets.columns_for`.
+        resampling: options of intervals and paired tests.
         quiet: show no progress bar. Outside a terminal, no bar is shown in any case.
-        leads: further baseline rows, see `corpus.lead_rows`.
+        leads: further baseline systems, see `corpus.lead_rows`.
         are_outputs: the texts are known to be outputs of a model, see `plausibility.find_oddities`.
     """
     check_systems(systems, corpus, may_be_none=bool(leads))
@@ -96,9 +97,9 @@ def evaluate(
 
 
 def drop_sourceless(columns: Sequence[MetricColumn], corpus: Corpus) -> tuple[list[MetricColumn], list[str]]:
-    """Leave out columns that need the source if there is none.
+    """Leave out the columns whose metrics need the source if the test set has no source.
 
-    Return the remaining columns and warnings about the others.
+    Return the remaining columns, and warnings about the columns that were left out.
     """
     if corpus.sources is not None:
         return list(columns), []
@@ -112,7 +113,7 @@ def drop_sourceless(columns: Sequence[MetricColumn], corpus: Corpus) -> tuple[li
 
 
 def add_groups(columns: Sequence[MetricColumn], corpus: Corpus) -> list[MetricColumn]:
-    """After each column whose metric has additive rows, add a column for each group of sentences."""
+    """After each column with an additive metric, insert one column for each group of sentences."""
     groups = dict.fromkeys(corpus.groups or [])
     expanded: list[MetricColumn] = []
     for column in columns:
@@ -123,7 +124,7 @@ def add_groups(columns: Sequence[MetricColumn], corpus: Corpus) -> list[MetricCo
 
 
 class _Scoring:
-    """Scores and paired tests of all systems, column by column.
+    """Computes the scores and paired tests of all systems, column by column.
 
     Args:
         outputs: the runs of every system, and the rows derived from the source.
@@ -133,7 +134,7 @@ class _Scoring:
         self.outputs, self.corpus, self.resampling = outputs, corpus, resampling
         self.scores: dict[str, dict[str, Score]] = {name: {} for name in outputs}
         self.comparisons: list[Comparison] = []
-        # All metrics use the same resamples of a group of sentences.
+        # All metrics use the same resamples for the same number of sentences.
         self._draws = cache(lambda size: Draws(size, resampling.resamples, resampling.trials, resampling.seed))
 
     def add(self, column: MetricColumn) -> None:
@@ -158,7 +159,7 @@ class _Scoring:
         draws = self._draws(len(members))
         if not metric.additive or draws.resamples < 1:
             return
-        # All systems and runs are scored on the same resampled test sets, so that their differences can be tested.
+        # All systems and runs are scored on the same resamples of the test set, so their differences can be tested.
         totals = iter(draws.bootstrap([run_rows for runs in rows.values() for run_rows in runs]))
         resampled = {name: np.array([metric.scores_of(next(totals)) for _ in runs]) for name, runs in rows.items()}
         for name, drawn in resampled.items():
@@ -173,7 +174,7 @@ class _Scoring:
     def _compare(
         self, column: MetricColumn, rows: Rows, resampled: Mapping[str, FloatArray], draws: Draws
     ) -> list[Comparison]:
-        """Test the differences in one column.
+        """Test the differences between systems in one column.
 
         Each system is compared with the first system, or with every system before it.
         """
@@ -199,7 +200,7 @@ class _Scoring:
                 error = significance.run_error([(second.runs, resampled[system]), (first.runs, resampled[baseline])])
                 p_values = {"runs": significance.runs_p(difference, *error)}
             else:
-                continue  # one run does not show how much a system varies, which `run_warnings` reports
+                continue  # a single run does not show how much a system varies. `run_warnings` reports this
             sums = [sum(rows[name]) for name in (baseline, system)]
             apart = np.any(sums[0] * len(rows[system]) != sums[1] * len(rows[baseline]), axis=1)
             comparisons.append(Comparison(column.key, baseline, system, difference, int(apart.sum()), p_values))
@@ -221,7 +222,7 @@ def _correct_p_values(comparisons: Sequence[Comparison]) -> None:
 
 
 def run_warnings(systems: Sequence[SystemOutput]) -> Iterator[str]:
-    """Warn if runs of one system are the same text, or if one system has a single run and another has several."""
+    """Warn if two runs of a system are identical, or if only some of the systems have several runs."""
     runs = Counter(system.name for system in systems)
     for name, number in runs.items():
         different = {tuple(system.hypotheses) for system in systems if system.name == name}
@@ -269,7 +270,7 @@ def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[MetricColu
 
 
 def copy_warnings(evaluation: Evaluation) -> Iterator[str]:
-    """Report the systems that score below a copy of the source or of its beginning, and the metrics concerned."""
+    """Report systems that score below a copy of the source or of its beginning, with the metrics concerned."""
     for row, copied in evaluation.scores.items():
         for name, scores in evaluation.scores.items():
             if not is_baseline(row) or is_baseline(name):

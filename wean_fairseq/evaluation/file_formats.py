@@ -1,7 +1,7 @@
-"""Recognise files that do not contain one sentence per line: n-best lists, tables, JSON, markup (``formats.toml``).
+"""Recognise files without one sentence per line: n-best lists, tables, JSON and markup (``formats.toml``).
 
 The scores of such a file would be meaningless. The error message names a command that converts the file to plain text.
-Of these formats, only the JSON lines of ``wean-generate`` are read, because they are unambiguous.
+Only the JSON lines of ``wean-generate`` are read in spite of their format, because they are unambiguous.
 """
 
 import json
@@ -16,9 +16,9 @@ from ..errors import UserError
 from ..storage.files import parse_json
 from .text_files import PathLike, read_table
 
-#: A number in the notation of programs that print scores and line numbers.
+#: A number in the notation of programs that print scores or line numbers next to sentences.
 NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
-#: Possible keys of the output text in JSON, the most specific first.
+#: Possible keys of the output text in JSON. The most specific keys come first.
 _TEXT_KEYS = ("text", "hypothesis", "prediction", "output", "generated", "translation", "target")
 _WRITE_JSON = "import json, sys; [print(item{path}) for item in {items}]"
 _LINES = 20  # number of lines from which the output of wean-generate is recognised
@@ -26,7 +26,7 @@ _JSON_ITEMS = ("map(json.loads, sys.stdin)", "json.load(sys.stdin)")
 
 
 class LineFormat(Struct):
-    """A format of lines, see ``formats.toml``."""
+    """A file format that can be recognised by its lines, see ``formats.toml``."""
 
     name: str
     line: str
@@ -34,7 +34,10 @@ class LineFormat(Struct):
     separator: str = ""
 
     def advise(self, lines: Sequence[str], file: str) -> str:
-        """Return the advice for lines in this format. The name of the file is quoted for a shell."""
+        """Return advice on how to convert a file with lines in this format.
+
+        The name of the file is quoted for a shell.
+        """
         if not self.separator:
             return self.remedy.format(file=file)
         rows = [re.split(self.separator, line) for line in lines]
@@ -73,7 +76,7 @@ def check_format(lines: Sequence[str], path: PathLike) -> None:
 
 
 def _json_items(written: Sequence[str]) -> tuple[list[Any], str] | None:
-    """Return the objects of JSON lines or of one JSON document, with the Python code that reads them, or None."""
+    """Return the objects of JSON lines or of a JSON document, and the Python code that reads them, or None."""
     lines = [item for line in written if line.strip()[-1] in "]}" and (item := _parsed(line)) is not None]
     if 2 * len(lines) > len(written) and not (len(written) == 1 and isinstance(lines[0], list)):
         return lines, _JSON_ITEMS[0]
@@ -84,8 +87,8 @@ def _json_items(written: Sequence[str]) -> tuple[list[Any], str] | None:
 
 
 def _parsed(text: str) -> Any:
-    """Return the object, or the list of texts or objects, in a JSON text. Return None for other text."""
-    try:  # text with NaN or Infinity counts as JSON, although JSON has no such numbers
+    """Parse a JSON text, and return its object or its list of texts or objects. Return None for other text."""
+    try:  # Python reads NaN and Infinity although JSON has no such numbers, so such text counts as JSON, too
         item = json.loads(text, parse_int=str)
     except ValueError:
         return None
@@ -104,7 +107,7 @@ def _json_remedy(items: Sequence[Any], reader: str, file: str) -> str:
 
 
 def _text_paths(item: Any, path: str = "", rank: int = len(_TEXT_KEYS)) -> Iterator[tuple[int, str]]:
-    """Yield the place of every text in an item as Python subscripts, and the rank of its key in `_TEXT_KEYS`."""
+    """Yield the place of every text in a JSON item as Python subscripts, and the rank of its key in `_TEXT_KEYS`."""
     if isinstance(item, str):
         yield rank, path
     elif isinstance(item, dict):

@@ -1,9 +1,10 @@
-"""Granularities of words in a trained C-DNPG: read them from dumps, and compute their means in every layer.
+"""Read the granularities of words in a trained C-DNPG from dumps, and compute their means in every layer.
 
-``fairseq-generate --granularity-dump z.jsonl`` writes the granularities. ``wean-plot granularity`` draws them (the
-paper's figure 2) and writes the means. The pieces of a word (``@@`` or ``##``) are joined, and the granularity of the
-word is their mean. Function words are listed in a fixed list of English articles, prepositions, pronouns, auxiliaries,
-conjunctions and question words. Numbers and punctuation are neither function words nor content words.
+``fairseq-generate --granularity-dump z.jsonl`` writes a dump of the granularities. ``wean-plot granularity`` draws them
+as in the paper's figure 2, and writes their means. The pieces of a word (``@@`` or ``##``) are joined, and the
+granularity of the word is their mean. Function words are the words of a fixed list: English articles, prepositions,
+pronouns, auxiliaries, conjunctions and question words. Numbers and punctuation are neither function words nor content
+words.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ SPECIAL_WORDS = ("<s>", "</s>", "<pad>", "<unk>")
 
 
 class Sentence(NamedTuple):
-    """Words and their granularity z in each layer: ``granularity[layer][word]``.
+    """The words of a sentence and their granularity z in each layer: ``granularity[layer][word]``.
 
     Attributes:
         number: number of the sentence in its test set, from 1. 0 = unknown.
@@ -36,7 +37,7 @@ class Sentence(NamedTuple):
 
 
 class _Granularity(Struct):
-    """One line of a dump."""
+    """One line of a granularity dump."""
 
     source: list[str]
     source_granularity: dict[str, list[float]]
@@ -51,7 +52,7 @@ def read_dump(path: str) -> list[Sentence]:
     """Return the sentences of a dump, in the order of the test set.
 
     Raises:
-        UserError: if the file is not a dump.
+        UserError: if the file is not a dump of granularities.
     """
     described = read_described(path, _Granularity, "has no granularities: give a file that --granularity-dump wrote")
     sentences = [
@@ -86,9 +87,12 @@ def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Senten
 
 
 def layer_table(sentences: Sequence[Sentence]) -> Table:
-    """Return one table row per layer, starting with the lowest layer. A cell is empty if the layer has no such words.
+    """Return one table row per layer, starting with the lowest layer.
 
-    The column ``standard_error`` is the error of the difference between the two means, assuming independent words.
+    A cell is empty if the layer has no words of that kind.
+
+    The column ``standard_error`` is the standard error of the difference between the means of function words and
+    content words, if words are independent.
     """
     head = (
         "layer function_words content_words difference standard_error number_of_function_words number_of_content_words"
@@ -119,6 +123,6 @@ def standard_error(*groups: Sequence[float]) -> float | None:
 
 
 def spread(items: Sequence[ItemT], number: int) -> list[ItemT]:
-    """Return at most ``number`` items that are spread evenly over all items."""
+    """Return at most ``number`` of the items, spread evenly over all items."""
     number = min(number, len(items))
     return [items[index * len(items) // number] for index in range(number)]

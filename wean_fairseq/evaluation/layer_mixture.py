@@ -1,4 +1,4 @@
-"""Read the weights of BERT's layers in a trained model. For PC-SAN, the paper shows these numbers in figure 3."""
+"""Read the weights of BERT's layers in a trained model. Figure 3 of the PC-SAN paper shows these weights."""
 
 from torch import Tensor
 
@@ -11,10 +11,10 @@ MIXTURE = "encoder.bert_states.mixture."
 
 
 def load_mixture(checkpoint: str) -> Tensor:
-    """Return the weights (N, L) of BERT's L layers in the N mixtures of a checkpoint, in float32.
+    """Return the weights (N, L) of BERT's L layers in the N layer mixtures of a checkpoint, in float32.
 
     Raises:
-        UserError: if the checkpoint cannot be read, or has no mixture.
+        UserError: if the checkpoint cannot be read, or its model has no layer mixture.
     """
     parameters: dict[str, Tensor] = read_model(checkpoint)["model"]
     if MIXTURE + "logits" in parameters:
@@ -28,7 +28,7 @@ def load_mixture(checkpoint: str) -> Tensor:
 
 
 def mixture_table(weights: Tensor) -> Table:
-    """Return a table with one row for each mixture of the weights (N, L).
+    """Return a table with one row per layer mixture, from the weights (N, L).
 
     If all decoder layers share one mixture, there is only one row.
     """

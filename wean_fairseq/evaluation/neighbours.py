@@ -1,4 +1,7 @@
-"""Nearest neighbours of words in a trained embedding. They test WEAN's claim that it learns the meaning of words."""
+"""Find the nearest neighbours of words in a trained embedding.
+
+The neighbours test WEAN's claim that its embeddings learn the meaning of words.
+"""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -20,16 +23,16 @@ EMBEDDING = "encoder.embed_tokens.weight"
 
 
 class Neighbourhood:
-    """Words, and the embedding that is searched for their neighbours.
+    """The words of a dictionary, and the embedding in which their neighbours are searched.
 
     Args:
-        words: words of the dictionary.
+        words: words of the dictionary, one per row of the embedding.
         embedding: one row per word, shape (words, width).
 
     Attributes:
         words: the words.
-        embedding: their rows, scaled to length 1.
-        rows: word -> its row.
+        embedding: the rows of the words, scaled to length 1.
+        rows: row number of each word.
     """
 
     def __init__(self, words: Sequence[str], embedding: Tensor) -> None:
@@ -38,7 +41,7 @@ class Neighbourhood:
         self.rows = {word: row for row, word in enumerate(self.words)}
 
     def nearest(self, word: str, number: int) -> list[tuple[str, float]]:
-        """Return the ``number`` words most similar to ``word``, with their cosines, most similar first.
+        """Return the ``number`` words that are most similar to ``word``, with their cosines in descending order.
 
         Raises:
             KeyError: if the word is unknown.
@@ -61,7 +64,7 @@ class Neighbourhood:
         return [(word, self.nearest(word, number)) for word in asked]
 
     def synonyms_found(self, sets: Sequence[set[str]], number: int) -> tuple[int, int]:
-        """Count the words with a synonym among their ``number`` nearest neighbours, and all words with synonyms."""
+        """Count the words with a synonym among their ``number`` nearest neighbours, and all words with a synonym."""
         synonyms: dict[str, set[str]] = {}
         for synonym_set in sets:
             members = synonym_set & self.rows.keys()
@@ -76,7 +79,7 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
     """Load the words of a dictionary and their embedding in a checkpoint.
 
     Args:
-        name: name of the matrix. None = the first matrix with a row for every word, preferably in the encoder.
+        name: name of the matrix. None = the first matrix with one row per word, preferably from the encoder.
 
     Raises:
         UserError: if a file cannot be read, there is no such embedding, or the embedding and the dictionary have

@@ -1,14 +1,14 @@
-"""Read the outputs of systems, plain files or ``fairseq-generate`` logs, in input order.
+"""Read the outputs of systems in input order, from plain files or ``fairseq-generate`` logs.
 
-``fairseq-generate`` prints sentences as tagged lines, in the order of its length-sorted batches (fairseq 0.12)::
+``fairseq-generate`` (fairseq 0.12) sorts sentences by length and prints them as tagged lines, batch by batch::
 
     S-<id> TAB source      T-<id> TAB target       H-<id> TAB score TAB tokens
     D-<id> TAB score TAB detokenised text          P-<id> TAB positional scores
 
 The lines H, D and P are repeated for every entry of an n-best list, best first. The reader sorts the hypotheses by id.
-Defects that would silently shift, drop or exchange a sentence raise UserError: a missing id, an id that was generated
-twice, or a line that was truncated by a crash or interrupted by another message. A log that was sorted with ``sort`` is
-accepted if the hypotheses of each sentence are still ordered from best to worst.
+Some defects would silently shift, drop or exchange a sentence, so they raise UserError. These are a missing id, an id
+that was generated twice, and a line that a crash truncated or another message interrupted. A log that was sorted with
+``sort`` is accepted if the hypotheses of each sentence are still ordered from best to worst.
 """
 
 import re
@@ -22,19 +22,20 @@ from ..errors import UserError, name_some
 from .file_formats import check_format, read_json_lines
 from .text_files import PathLike, decode_lines, read_bytes, read_lines
 
-# The digits that fairseq prints: \d would also match digits of other scripts, and int() refuses thousands of digits.
+# [0-9] is used, because \d would also match digits of other scripts. The length is limited, because int() refuses
+# thousands of digits.
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
-# The first pattern matches a line that only starts like a tagged line. The second matches a tagged line that follows
-# other text, such as a progress bar.
+# The first pattern matches a line that resembles a tagged line, but is broken. The second pattern matches a tagged line
+# after other text, such as a progress bar.
 _BROKEN_LINE = re.compile(r"^[STHDP]-[0-9]+$|^[STHD]-[0-9]{1,18}[^0-9\t]")
 _BURIED_LINE = re.compile(r".[HD]-[0-9]{1,18}\t-?(?:[0-9.]+(?:e-?[0-9]+)?|inf|nan)\t", re.DOTALL)
 _FORCED_DECODING = re.compile(r"score_reference'?[:=] ?True")
 _OOV_SLOT = re.compile(r"<oov-\d+>")
 _UNKNOWN = "<unk>"
-#: Notations of word pieces that can be joined here. The first one is that of subword-nmt (``@@ ``).
+#: Notations of word pieces that this module can join. The first one is that of subword-nmt (``@@ ``).
 PIECES = ("subword_nmt", "sentencepiece")
 _SENTENCEPIECE_SPACE = "\u2581"
-#: If at least this number of outputs all equal their targets, the log gets a note.
+#: If at least this number of outputs, and all of them, equal their targets, a note about the log is added.
 _SUSPICIOUS = 10
 
 
@@ -43,20 +44,21 @@ class LoggedSentence:
     """The lines of a ``fairseq-generate`` log for one sentence id.
 
     Attributes:
-        texts: tag -> texts of its lines: the source (S) and the target (T), if any, and the n-best lists of tokens (H)
-            and of detokenised text (D), best first. fairseq prints ``<unk>`` words in T, so never score against it.
-        worst: score of the last H- or D- line so far.
+        texts: for each tag, the texts of its lines: the source (S) and the target (T), if any, and the n-best lists of
+            tokens (H) and of detokenised text (D), best first. fairseq prints ``<unk>`` for unknown words in T, so
+            never score against T.
+        worst: score of the last H- or D- line that was added.
     """
 
     texts: dict[str, list[str]] = field(default_factory=lambda: {"S": [], "T": [], "H": [], "D": []})
     worst: dict[str, float] = field(default_factory=dict)
 
     def add(self, tag: str, rest: str, where: str) -> None:
-        """Add the text of a tagged line after its tag and id.
+        """Add the text of a tagged line. ``rest`` is the part of the line after its tag and id.
 
         Raises:
-            UserError: if a line is repeated, or if an n-best list is not ordered from best to worst, because it was
-                sorted or comes from two runs.
+            UserError: if a line is repeated, or if an n-best list is not ordered from best to worst. In that case, the
+                log was sorted or contains two runs.
         """
         texts = self.texts[tag]
         if tag in "ST" and texts:
@@ -70,7 +72,7 @@ class LoggedSentence:
             try:
                 score = float(number)
             except ValueError:
-                score = nan  # NaN passes the comparisons below unnoticed
+                score = nan  # the comparisons below are False for NaN, so it passes
             previous = self.worst.get(tag, inf)
             if score > previous or (texts[-1:] == [rest] and score == previous):
                 raise UserError(
@@ -86,7 +88,8 @@ class SystemOutput:
     """Hypotheses of one system in input order.
 
     Attributes:
-        nbest: the hypotheses of every sentence, best first. A list is never empty, but it may contain empty hypotheses.
+        nbest: the hypotheses of every sentence, best first. Every list has at least one entry, but an entry may be an
+            empty text.
         notes: unusual properties of the file, one sentence each.
     """
 
@@ -106,7 +109,7 @@ class SystemOutput:
 
 
 def join_pieces(text: str, pieces: str | None = PIECES[0]) -> str:
-    """Join the pieces of words, ``hy@@ po@@ thesis`` (subword-nmt) or ``\u2581hy po thesis`` (sentencepiece)."""
+    """Join the pieces of each word: ``hy@@ po@@ thesis`` (subword-nmt) or ``\u2581hy po thesis`` (sentencepiece)."""
     if pieces is None:
         return text
     if pieces == "sentencepiece":
@@ -152,12 +155,12 @@ def read_generated(
     """Read a ``fairseq-generate`` (or ``fairseq-interactive``) log.
 
     Args:
-        path: the log. Lines of other kinds (progress, logging) are skipped.
-        remove_bpe: notation of the word pieces to join, one of `PIECES`. Only needed for a log that was written without
-            ``--post-process``.
+        path: the log. Lines that belong to no sentence (progress, logging) are skipped.
+        remove_bpe: notation of the word pieces to join, one of `PIECES`. The option is only needed for a log that was
+            written without ``--post-process``.
         detokenised: read the D- lines. If this is False or the log has no D- lines, the H- lines (tokens) are read.
-        oov_source: the tokenised source sentences that fairseq read. They contain the words of copied ``<oov-k>``
-            slots.
+        oov_source: the tokenised source sentences that fairseq read. They contain the words that replace copied
+            ``<oov-k>`` slots.
     """
     sentences = parse_log(path)
     if not detokenised and not sentences[0].texts["H"]:
@@ -184,7 +187,7 @@ def _notes(sentences: dict[int, LoggedSentence], nbest: list[list[str]]) -> Iter
 
 
 def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
-    """Collect the tagged lines of a log by sentence id, and check that each id from 0 to n-1 occurs exactly once."""
+    """Collect the tagged lines of a log by sentence id, and check that the ids are 0 to n-1."""
     content = read_bytes(path)
     lines = decode_lines(content, path)
     if lines and _TAGGED_LINE.match(lines[-1]) and not content.endswith(b"\n"):
@@ -208,7 +211,7 @@ def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
 
 
 def _check_line(line: str, tagged: bool, where: str) -> None:
-    """Raise UserError if a line contains another message, or shows that decoding was forced."""
+    """Raise UserError if a line contains a second message, or shows that decoding was forced to the references."""
     if not tagged and _BROKEN_LINE.match(line):
         raise UserError(f"{where}: {line[:20]!r} is cut off or broken by another message; run fairseq-generate again.")
     if _BURIED_LINE.search(line):
@@ -223,7 +226,10 @@ def _check_line(line: str, tagged: bool, where: str) -> None:
 
 
 def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
-    """Raise UserError if ids are missing or have no hypothesis. The message names the first such ids."""
+    """Raise UserError if an id between 0 and the highest id is missing, or has no hypothesis.
+
+    The message names the first of these ids.
+    """
     if not sentences:
         raise UserError(f"{path} holds no H- lines of fairseq-generate; pass plain sentences as --hyp NAME={path}.")
     if missing := max(sentences) + 1 - len(sentences):
@@ -236,7 +242,7 @@ def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
     if silent := sorted(index for index, (tokens, detokenised) in lengths.items() if not tokens and not detokenised):
         raise UserError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
     uneven = sorted(index for index, (tokens, detokenised) in lengths.items() if tokens != detokenised)
-    # if only one kind of line is present, this is fine
+    # The difference is no problem if the log has only H- lines or only D- lines.
     if uneven and all(any(column) for column in zip(*lengths.values(), strict=True)):
         tokens, detokenised = lengths[uneven[0]]
         raise UserError(
@@ -246,12 +252,12 @@ def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
 
 
 def restore_slots(text: str, source: list[str], oov_source: list[str] | None, index: int, path: PathLike) -> str:
-    """Replace copied ``<oov-k>`` slots by their words.
+    """Replace copied ``<oov-k>`` slots by the words that they represent.
 
-    A log that already contains the words has no slots and is unchanged.
+    A log that already contains these words has no slots and is not changed.
 
-    Compared position by position with the raw source sentence, the S- line shows which words have slots or are unknown.
-    If the task truncated the source, it is a prefix of the raw sentence, so the positions still agree.
+    The S- line is compared with the raw source sentence, position by position. This shows which words have slots or are
+    unknown. If the task truncated the source, it is a prefix of the raw sentence, so the positions still agree.
     """
     if not _OOV_SLOT.search(text):
         return text
@@ -275,10 +281,10 @@ def restore_slots(text: str, source: list[str], oov_source: list[str] | None, in
 
 
 def slot_words(shown: list[str], raw: list[str]) -> dict[str, str]:
-    """Return the word of every slot of a sentence.
+    """Return the word that each slot of a sentence represents.
 
     Args:
-        shown: the source in the log, with slots, or with ``<unk>`` if the log contains only words of the dictionary.
+        shown: the source in the log. It contains slots, or ``<unk>`` if the log contains only words of the dictionary.
         raw: the words of the raw sentence. The k-th distinct unknown word has slot k.
     """
     pairs = list(zip(shown, raw, strict=False))

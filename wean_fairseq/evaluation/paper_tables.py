@@ -1,6 +1,6 @@
-"""Print the tables of the papers in Markdown, with published numbers next to our own and the origin of each number.
+"""Print the papers' tables in Markdown, with published numbers, our own numbers and the origin of each number.
 
-All numbers in a line of a table have the same origin, which the last column names. The kinds of lines are:
+All numbers in a line of a table have the same origin, which the last column names. There are five kinds of lines:
 
 * *published*: printed by the paper, for a system that is also implemented here;
 * *reported, not run*: printed by the paper, for a system that is not implemented here;
@@ -8,7 +8,8 @@ All numbers in a line of a table have the same origin, which the last column nam
 * *ours*: measured here, from ``results/*.json``;
 * *not run*: missing numbers, with the command that measures them.
 
-The command does not train or decode. It only scores released outputs that a user has.
+The command ``wean-evaluate paper-tables`` neither trains nor decodes. It only scores released outputs that the user has
+downloaded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +33,9 @@ from .system_arguments import SEVERAL
 from .tables import Table
 from .text_files import PathLike, check_outputs, write_atomically
 
-#: Tables whose numbers are computed from the sizes of the model instead of being measured.
+#: Keys of the tables whose numbers are computed from the model's sizes instead of being measured.
 COUNTED = "wean-table5"
-#: Results by name.
+#: The results of measurements, by name.
 Results = Mapping[str, Result]
 _ABSENT = "–"
 #: File name patterns of references and sources in the releases of DRESS and TurkCorpus.
@@ -44,18 +45,18 @@ _SOURCES = ("Complex*", "test*.norm")
 
 @dataclass
 class Legend:
-    """The origins of a table's numbers. Each origin has a mark such as P1.
+    """The origins of a table's numbers, and the mark of each origin, such as P1.
 
     Attributes:
-        marks: text of an origin -> its mark.
-        missing: text of an origin with the placeholder ``{system}`` -> the systems to insert there.
+        marks: mark of each origin, by the text that describes the origin.
+        missing: text of an origin with the placeholder ``{system}`` -> the systems that replace the placeholder.
     """
 
     marks: dict[str, str] = field(default_factory=dict)
     missing: dict[str, list[str]] = field(default_factory=dict)
 
     def mark(self, kind: str, text: str) -> str:
-        """Return the mark of an origin. A new origin gets a new mark of its kind."""
+        """Return the mark of an origin, which is described by ``text``. A new origin gets the next mark of its kind."""
         if text not in self.marks:
             number = sum(mark.startswith(kind) for mark in self.marks.values()) + 1
             self.marks[text] = f"{kind}{number}"
@@ -74,9 +75,9 @@ class Line(NamedTuple):
     """A line of a table.
 
     Attributes:
-        kind: kind of the line, as listed in the module docstring.
+        kind: one of the kinds that the module docstring lists.
         cells: one text per column.
-        origin: marks of the legend.
+        origin: marks of the origins in the legend.
     """
 
     system: str
@@ -99,7 +100,7 @@ def read_results(folder: PathLike) -> Results:
 def table_lines(
     table: PublishedTable, data: str, results: Results, legend: Legend, counted: bool = False
 ) -> Iterator[Line]:
-    """Yield the lines of one data set: first a copy of the source, then the paper's rows in the paper's order."""
+    """Yield the lines of one data set: a copy of the source, and then the paper's rows in the paper's order."""
     if table.preset:
         fitting = _matching(table.experiments[data], results)
         yield from _measured_lines(COPY_ROW, (COPY_ROW,), "scored here", table, fitting, legend)
@@ -148,7 +149,7 @@ def _measured_lines(
 
 
 def _describe(result: Result, signatures: Sequence[str]) -> str:
-    """Describe the origin of a measured number: file, data, seed, commit, command, signatures, note."""
+    """Describe the origin of a measured number by file, data, seed, commit, command, signatures and note."""
     data = result.evaluation.data
     facts = [result.where or f"results/{result.experiment}.json", counted(data.sentences, "sentence")]
     facts += [counted(data.references, "reference")] if data.references else []
@@ -160,7 +161,7 @@ def _describe(result: Result, signatures: Sequence[str]) -> str:
 
 
 def _missing_line(name: str, row: PublishedRow, table: PublishedTable, data: str, legend: Legend) -> Line:
-    """Return the line of a system without a result. It names the command that would measure the result."""
+    """Return the line of a system that has no result. It names the command that would measure the result."""
     text = f"missing here: {row.command or table.commands[data]}"
     patterns = row.experiments or table.experiments.get(data, ())
     if patterns:
@@ -181,14 +182,15 @@ def _counted_line(name: str, row: PublishedRow, table: PublishedTable, legend: L
 
 
 def render_table(key: str, results: Results, released: Results) -> tuple[str, list[list[str]]]:
-    """Return the Markdown of a published table, and a row of the overview for each of its data sets."""
+    """Return the Markdown of a published table, and one row of the overview for each of its data sets."""
     table = PUBLISHED_TABLES[key]
     blocks, overview = [f"## {table.source}: {table.title}", ""], []
     for data in table.rows:
         legend = Legend()
         available = dict(results)
         if table.preset and data in released:
-            available[table.experiments[data][0]] = released[data]  # every pattern matches its own text
+            # the pattern itself is used as a name, because every pattern matches its own text
+            available[table.experiments[data][0]] = released[data]
         lines = list(table_lines(table, data, available, legend, counted=key == COUNTED))
         blocks += [f"### {data}", ""] if len(table.rows) > 1 else []
         blocks += [_line_table(table, lines).as_markdown(), "", *legend.lines(), ""]
@@ -198,7 +200,7 @@ def render_table(key: str, results: Results, released: Results) -> tuple[str, li
 
 
 def _line_table(table: PublishedTable, lines: Sequence[Line]) -> Table:
-    """Format the lines as a table. The name of a system appears only on its first line."""
+    """Format lines as a table."""
     heads = [column.head for column in table.columns]
     heads += [f"{column.label} (ours alone)" for column in table.beside]
     rows = []
@@ -209,7 +211,7 @@ def _line_table(table: PublishedTable, lines: Sequence[Line]) -> Table:
 
 
 def _overview(lines: Sequence[Line]) -> list[str]:
-    """Return the number of systems of a data set, and their names grouped by the kinds of their lines."""
+    """Return the number of systems in the lines of a data set, and their names for each kind of line."""
     systems: dict[str, set[str]] = {}
     for line in lines:
         if line.system != COPY_ROW:
@@ -222,10 +224,10 @@ def _overview(lines: Sequence[Line]) -> list[str]:
 
 
 def read_released(arguments: Sequence[str]) -> dict[str, Result]:
-    """Score the outputs of every ``SET=FOLDER`` argument.
+    """Score the released outputs of every ``SET=FOLDER`` argument.
 
     Returns:
-        Data set -> result.
+        The result of each data set, by its name.
 
     Raises:
         UserError: if a set has no released outputs, or a folder contains no output, no reference or no source.
@@ -246,7 +248,7 @@ def read_released(arguments: Sequence[str]) -> dict[str, Result]:
 
 
 def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
-    """Score the outputs in a folder that correspond to rows of the table."""
+    """Score those outputs in a folder that correspond to rows of a published table."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder with the released outputs of {data}; give one.")
     corpus = _corpus(data, folder, table.references)
@@ -269,7 +271,7 @@ def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
 
 
 def _corpus(data: str, folder: Path, number: int) -> Corpus:
-    """Read the references and the source, which are found by their names in the releases.
+    """Read the references and the source, whose file names follow the patterns of the releases.
 
     The number of references must equal the published number.
     """
@@ -284,7 +286,7 @@ def _corpus(data: str, folder: Path, number: int) -> Corpus:
 
 
 def _find_files(folder: Path, patterns: Sequence[str], what: str) -> list[list[Path]]:
-    """Return the files that match each pattern, without the patterns that match no file."""
+    """For each pattern that matches a file, return the matching files."""
     matches = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
     if not any(matches):
         raise UserError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")
@@ -304,7 +306,7 @@ _OVERVIEW = ["table", "data", "systems", "ours", "released outputs, scored here"
 
 
 def render_document(keys: Sequence[str], results: Results, released: Results) -> tuple[str, str]:
-    """Return the whole document, and its overview once more as a separate text."""
+    """Return the whole document, and its overview as a separate text."""
     tables, rows = zip(*(render_table(key, results, released) for key in keys), strict=True)
     overview = Table(_OVERVIEW, [row for table_rows in rows for row in table_rows], align="llrllll").as_markdown()
     left_out = ["## Not among these tables", "", *(f"- {sentence}" for sentence in LEFT_OUT), ""]

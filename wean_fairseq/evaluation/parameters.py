@@ -6,14 +6,15 @@ from ..console import OneLineParser
 from .published import PUBLISHED_TABLES
 from .tables import Table
 
-#: Number of fairseq's special symbols (<s>, <pad>, </s>, <unk>). They are added to the n most frequent words.
+#: Number of fairseq's special symbols (<s>, <pad>, </s>, <unk>). The dictionary contains them in addition to the n most
+#: frequent words.
 SPECIALS = 4
 UNK = 3
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The sizes of a column of the table."""
+    """The sizes of one column of the table."""
 
     name: str
     words: int
@@ -24,7 +25,7 @@ SETTINGS = (Setting("PWKP", 50_000, 256), Setting("EW-SEW", 50_000, 256), Settin
 TABLE = PUBLISHED_TABLES["wean-table5"]
 COLUMN_HEADS = ["output layer", *(f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in SETTINGS)]
 NOTE = f"Counted with a bias and {SPECIALS} special symbols in Seq2seq's matrix; the paper's number is V x d."
-# The paper's WEAN row uses its largest score function, concat, with 2 d^2 + d parameters.
+# The paper's WEAN row uses the largest score function, concat, which has 2 d^2 + d parameters.
 ROWS = (
     ("Seq2seq: its own word matrix", "linear"),
     ("WEAN, concat", "concat"),
@@ -34,7 +35,7 @@ ROWS = (
 
 
 def count_parameters(score: str, words: int, width: int, *, specials: int = SPECIALS) -> int:
-    """Return the number of parameters of the output layer, excluding the embeddings of encoder and decoder."""
+    """Return the number of parameters of an output layer, without the embeddings of encoder and decoder."""
     from ..modules import QueryEmbedding  # noqa: PLC0415 - needs torch
 
     layer = QueryEmbedding(score, width, width, words + specials, unk_index=UNK)
@@ -42,7 +43,7 @@ def count_parameters(score: str, words: int, width: int, *, specials: int = SPEC
 
 
 def parameter_table() -> Table:
-    """Return a table of output layers with counted and published numbers of parameters for every setting."""
+    """Return a table of output layers, with the counted and the published number of parameters for every setting."""
     published = {row.runs[0]: row.scores for rows in TABLE.rows.values() for row in rows.values()}
     rows = []
     for label, score in ROWS:

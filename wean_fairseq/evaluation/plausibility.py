@@ -1,7 +1,7 @@
-"""Detect wrong files, whose scores would not be the scores of the system.
+"""Detect wrong files, whose scores would not be the scores of a system.
 
-`CHECKS` is the table of all checks. Traces of processing, such as pieces of words and escapes, are in ``marks.toml``.
-Texts that are certainly wrong raise UserError. Other unusual properties are reported with their likely cause.
+`CHECKS` is the table of all checks. The file ``marks.toml`` lists traces of processing, such as pieces of words and
+escapes. Texts that are certainly wrong raise UserError. For other unusual properties, a warning names the likely cause.
 """
 
 import re
@@ -20,32 +20,33 @@ from .file_formats import NUMBER
 from .output_reader import SystemOutput
 from .text_files import read_table
 
-#: A mark is reported if at least this share of lines contains it, unless the mark has its own minimum.
+#: Minimum share of lines with a mark for a report, unless the mark has its own minimum.
 SOME = 0.01
-#: A feature of two texts is one-sided if its shares differ at least by this factor and the larger share is at least
-#: `SOME`.
+#: A feature of two texts is called one-sided if its shares in the texts differ at least by this factor, and the larger
+#: share is at least `SOME`.
 _TIMES = 20
-#: Outputs without a feature are reported if at least this share of the references has it.
+#: Minimum share of references with a feature, for a report that the outputs lack this feature.
 _LACKING = 0.05
-#: Texts with fewer lines are not judged.
+#: Texts with fewer lines than this number are not judged.
 _FEWEST = 3
-#: Minimum share of identical outputs, and minimum share of outputs that all have the maximum length, for a report.
+#: For a report: minimum share of identical outputs, and minimum share of outputs that have the maximum length.
 _REPEATED, _CUT = 0.5, 0.1
 _FEWEST_CUT = 5
-#: The case of a text is judged if at least this share of its characters has case.
+#: The use of capitals is judged only if at least this share of a text's characters has case.
 _CASED = 0.3
-#: For a report that reference and source may have been swapped, the references and the source must contain more than
-#: the first and second share of an output's words, and the shares must differ by more than the third number.
+#: Conditions for a report that reference and source may have been swapped: the references contain more than the first
+#: share of an output's words, the source contains more than the second share, and the shares differ by more than the
+#: third number.
 _IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.7, 0.3, 0.1
-#: The source is judged only if the ratio of its length to the reference length is in this range. The task shortens a
-#: longer source, and a much shorter source is a list of topics.
+#: The source is used for such reports only if the ratio of its length to the length of the reference is in this range.
+#: A longer source means that the task shortens texts, and a much shorter source is a list of topics.
 _COMPARABLE = (0.5, 1.05)
 
 _UNRELATED = "lines in their own place no better than other lines; they are in another order, or of different test sets"
 
 
 class Mark(Struct):
-    """A trace of processing, see ``marks.toml``."""
+    """A trace of processing that may occur in texts, see ``marks.toml``."""
 
     name: str
     advice: str
@@ -56,13 +57,13 @@ class Mark(Struct):
     counterpart: str = ""
 
     def found_in(self, text: str) -> bool:
-        """Return whether a text contains the mark."""
+        """Return True if a text contains the mark."""
         if not self.pattern:
             return not unicodedata.is_normalized("NFC", text)
         return re.search(self.pattern, text, re.IGNORECASE | re.MULTILINE) is not None
 
     def has_counterpart(self, text: str) -> bool:
-        """Return whether a text contains the other form of the mark."""
+        """Return True if a text contains the counterpart of the mark, that is, the form without processing."""
         return re.search(self.counterpart, text) is not None
 
 
@@ -71,7 +72,7 @@ MARKS = convert(read_table("marks.toml")["marks"], list[Mark])
 
 @dataclass(frozen=True)
 class Side:
-    """One text of an evaluation: the outputs of a run, the source, or all references."""
+    """One text of an evaluation: the outputs of one run, the source, or all references together."""
 
     name: str
     lines: Sequence[str]
@@ -92,7 +93,7 @@ class Side:
         return "\n".join(self.lines)
 
     def with_mark(self, mark: Mark) -> list[int]:
-        """Return the numbers of the lines with a mark.
+        """Return the numbers of the lines that contain a mark.
 
         The whole text is searched first, because most texts contain no mark.
         """
@@ -102,11 +103,11 @@ class Side:
 
 
 class Texts:
-    """All texts of an evaluation.
+    """All texts of an evaluation in the form that the checks read.
 
     Attributes:
-        systems: one text per run.
-        references: the lines of all reference files, one file after the other.
+        systems: one text for each run of a system.
+        references: the lines of all reference files, which are concatenated.
     """
 
     def __init__(self, systems: Sequence[SystemOutput], corpus: Corpus) -> None:
@@ -118,18 +119,18 @@ class Texts:
 
     @cached_property
     def anchors(self) -> list[Anchors]:
-        """The texts with which outputs are aligned. The source is the first one."""
+        """The texts with which the outputs are aligned. If there is a source, it is the first one."""
         anchors = [Anchors("reference", self.first.lines)]
         return anchors if self.source is None else [Anchors("source", self.source.lines), *anchors]
 
     @property
     def rewriting(self) -> Iterator[Side]:
-        """The systems that are not a copy of the source."""
+        """The runs whose outputs are not simply a copy of the source."""
         return (side for side in self.systems if self.source is None or side.lines != self.source.lines)
 
 
 def check_outputs_are_text(texts: Texts) -> Iterator[str]:
-    """Report marks that occur almost only in the outputs or almost only in the references.
+    """Report marks that are frequent in the outputs and rare in the references, or the reverse.
 
     Raises:
         UserError: if outputs contain a mark that makes their scores meaningless.
@@ -160,7 +161,7 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
 
 
 def check_score_columns(texts: Texts) -> Iterator[str]:
-    """Check for a number before or after each output, such as a score or a line number.
+    """Check whether a number precedes or follows each output, such as a score or a line number.
 
     Raises:
         UserError: if nearly all outputs have such a number, the numbers differ, and the references have none.
@@ -185,7 +186,7 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
 
 
 def check_tokenisation(texts: Texts) -> Iterator[str]:
-    """Report outputs with spaces before full stops and commas if the references have none, or the reverse."""
+    """Report outputs with spaces before full stops and commas if the references have no such spaces, or the reverse."""
     expected = _spaced(texts.references)
     for side in texts.rewriting:
         share = _spaced(side)
@@ -206,7 +207,7 @@ def _spaced(side: Side) -> float:
 
 
 def check_repetition(texts: Texts) -> Iterator[str]:
-    """Report outputs that mostly repeat one sentence."""
+    """Report outputs of which most are the same sentence."""
     for side in texts.rewriting:
         text, times = next(iter(Counter(filter(str.strip, side.lines)).most_common(1)), ("", 0))
         if times < max(_FEWEST, _REPEATED * len(side.lines)):
@@ -223,7 +224,7 @@ def check_repetition(texts: Texts) -> Iterator[str]:
 def check_cut_outputs(texts: Texts) -> Iterator[str]:
     """Report outputs that were probably truncated, because many have the same length and none is longer.
 
-    If a text is not truncated, about the same number of outputs is one word shorter.
+    In a text that was not truncated, about as many outputs are one word shorter than the maximum.
     """
     for side in texts.rewriting:
         for unit, measure, least in (("words", lambda line: len(line.split()), 5), ("characters", len, 20)):
@@ -253,8 +254,8 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
     for text, names in _names_by_text((side.name, side.lines) for side in texts.systems).items():
         if len(set(names)) > 1:
             yield f"{', '.join(dict.fromkeys(names))} are the same outputs, line for line; is one file given twice?"
-        # Outputs that equal both the source and a reference are copies of a source that needs no change. This is not a
-        # mistake of the user.
+        # Outputs may equal both the source and a reference, because some sources need no change. This is not a mistake
+        # of the user.
         equal = [name for name in inputs.get(text, []) if name in references]
         if equal and "the source" not in inputs[text]:
             yield (
@@ -264,7 +265,7 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
 
 
 def _names_by_text(texts: Iterable[tuple[str, Sequence[str]]]) -> dict[tuple[str, ...], list[str]]:
-    """Group the names of equal texts. White space is ignored, because tools write white space differently."""
+    """Group the names of texts that are equal. White space is ignored, because different tools write it differently."""
     names: dict[tuple[str, ...], list[str]] = {}
     for name, lines in texts:
         names.setdefault(tuple(" ".join(line.split()) for line in lines), []).append(name)
@@ -272,11 +273,11 @@ def _names_by_text(texts: Iterable[tuple[str, Sequence[str]]]) -> dict[tuple[str
 
 
 def check_alignment(texts: Texts) -> Iterator[str]:
-    """Report outputs and references whose lines belong to other lines."""
+    """Report outputs whose lines are shifted or in another order than the lines of the source or the reference."""
     for side in texts.rewriting:
         for anchors in texts.anchors:
-            # A line belongs to another line if it shares far more rare words with that line than with its own line.
-            # Sources are checked before references, and the check ends at the first text with which the outputs are
+            # A line is misplaced if it shares far more rare words with another line than with its own line. The source
+            # is compared first, then the reference. The check ends at the first text with which the outputs are
             # aligned.
             alignment = anchors.align(side.lines)
             if alignment.fault:
@@ -284,7 +285,7 @@ def check_alignment(texts: Texts) -> Iterator[str]:
             if alignment.fault or not alignment.is_unrelated:
                 break
         else:
-            # `check_repetition` reports outputs that repeat one sentence
+            # if most outputs are one sentence, only `check_repetition` reports them
             if 2 * len(set(side.lines)) > len(side.lines):
                 roles = " and ".join(anchors.role for anchors in texts.anchors)
                 yield f"{side.name}: the outputs fit {roles} {_UNRELATED}, or the model does not read its input."
@@ -298,7 +299,7 @@ def check_alignment(texts: Texts) -> Iterator[str]:
 
 
 def check_exchange(texts: Texts) -> Iterator[str]:
-    """Report systems that are nearer to the reference than to the source. --src and --ref may have been swapped."""
+    """Report systems nearer to the reference than to the source. --src and --ref may have been swapped."""
     if texts.source is None or len(texts.corpus.references) > 1 or len(texts.first.lines) < _FEWEST:
         return
     source, reference = texts.anchors
@@ -321,7 +322,7 @@ def check_exchange(texts: Texts) -> Iterator[str]:
 
 
 def check_case(texts: Texts) -> Iterator[str]:
-    """Report outputs whose use of capitals differs from the references."""
+    """Report outputs that use capitals much more or less often than the references."""
     theirs = _capitals(texts.first.lines)
     for side in texts.systems:
         ours = _capitals(side.lines)
@@ -357,7 +358,8 @@ def check_null(texts: Texts) -> Iterator[str]:
             yield f"{side.name}: {len(null)} outputs hold the character NUL (line {name_some(null)})."
 
 
-#: Check -> the signature entry of the scores that its findings affect. Empty = all scores.
+#: For each check, the entry of a signature that its findings concern. An empty entry means that the findings concern
+#: all scores.
 CHECKS: dict[Callable[[Texts], Iterator[str]], str] = {
     check_score_columns: "",
     check_outputs_are_text: "",
@@ -374,7 +376,7 @@ CHECKS: dict[Callable[[Texts], Iterator[str]], str] = {
 
 
 def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus, are_outputs: bool = False) -> list[tuple[str, str]]:
-    """Return one sentence for each unusual property of the texts, with the signature entry of the scores it affects.
+    """Return a sentence for each unusual property, with the signature entry of the scores that it affects.
 
     Args:
         systems: texts to check.
@@ -382,7 +384,7 @@ def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus, are_outputs: 
         are_outputs: the texts are known to be outputs of a model, so that nothing in them is an error.
 
     Raises:
-        UserError: if the texts cannot be outputs of a system.
+        UserError: if the texts cannot be the outputs of a system.
     """
     texts = Texts(systems, corpus)
     notes = [*corpus.notes, *(f"{system.name}: {note}" for system in systems for note in system.notes)]
@@ -398,6 +400,6 @@ def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus, are_outputs: 
 
 
 def plausibility_warnings(oddities: Iterable[tuple[str, str]], signatures: Iterable[str]) -> Iterator[str]:
-    """Yield the sentences about properties that affect at least one of the scores."""
+    """Yield the sentences about unusual properties that affect at least one of the scores."""
     entries = {"", *(entry for signature in signatures for entry in signature.split("|"))}
     yield from dict.fromkeys(sentence for entry, sentence in oddities if entry in entries)

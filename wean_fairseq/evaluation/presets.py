@@ -1,7 +1,8 @@
-"""Named sets of metrics: ``standard``, and one ``paper:...`` preset for every published table.
+"""Named sets of metrics: ``standard``, and a ``paper:...`` preset for every published table.
 
-A paper preset fixes the tokenisation, case and options with which the paper's numbers were computed, independent of the
-user's settings. The standard numbers next to them follow the user's settings. The presets are in ``presets.toml``.
+A paper preset fixes the tokenisation, the case and the options with which the paper's numbers were computed, so they do
+not depend on the user's settings. The standard scores, which are printed next to the preset's scores, follow the user's
+settings. The presets are in ``presets.toml``.
 """
 
 from collections.abc import Sequence
@@ -22,10 +23,10 @@ class Preset(Struct):
     """The evaluation protocol of a paper.
 
     Attributes:
-        source: the table it reproduces.
-        metrics: name and label of each metric, and the settings that it fixes. SARI with ``operations`` has an
+        source: the paper and table that the preset reproduces.
+        metrics: name and label of each metric, with the settings that the preset fixes. SARI with ``operations`` has an
             additional column for each of its operations.
-        beside: the standard metrics that are printed next to the preset.
+        beside: the standard metrics that are printed next to the preset's metrics.
     """
 
     source: str
@@ -35,7 +36,7 @@ class Preset(Struct):
 
     @property
     def columns(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Label in the table -> name of the metric, and the settings fixed by the preset."""
+        """For each label in the table, the name of the metric and the settings that the preset fixes."""
         columns = {}
         for metric in self.metrics:
             fixed = {key: value for key, value in metric.items() if key not in ("name", "label", "operations")}
@@ -49,13 +50,13 @@ METRIC_PRESETS = convert(read_table("presets.toml"), dict[str, Preset])
 
 
 class MetricColumn(NamedTuple):
-    """A metric to compute.
+    """A metric that is computed, with its name in the outputs.
 
     Attributes:
-        key: unique name, ``metric`` or ``preset/metric``, which is the key in the JSON.
+        key: unique name in the JSON, either ``metric`` or ``preset/metric``.
         preset: name of the preset, ``standard``, or empty for ``--metric``.
         label: short name within the preset.
-        group: the group of sentences that is scored, see `Corpus.groups`. Empty = all sentences.
+        group: the group of sentences that is scored (see `Corpus.groups`). Empty = all sentences.
     """
 
     key: str
@@ -66,7 +67,7 @@ class MetricColumn(NamedTuple):
 
 
 def columns_for(presets: list[str], metrics: list[str], settings: MetricSettings) -> list[MetricColumn]:
-    """Turn names from the command line into columns: paper presets first, with the standard numbers next to them."""
+    """Turn names of presets and metrics into columns: first paper presets, each with the standard scores."""
     columns: list[MetricColumn] = []
     standard: list[str] = []
     for preset in dict.fromkeys(presets):

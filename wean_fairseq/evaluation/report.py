@@ -1,4 +1,4 @@
-"""Write an `Evaluation` as text for the terminal, as Markdown or LaTeX for documents, or as CSV or JSON."""
+"""Write an `Evaluation` as text for a terminal, as Markdown or LaTeX for a document, or as CSV or JSON."""
 
 import json
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ _HEADINGS = {"text": "== {} ==\n", "markdown": "### {}\n\n", "latex": "% {}\n"}
 
 
 def score_table(evaluation: Evaluation, intervals: bool, *, form: str) -> Table:
-    """Return one row per system and one column per metric.
+    """Return a table with one row per system and one column per metric.
 
-    In the text form, the names of the presets are above the columns.
+    In the text form, the name of the preset is shown above its columns.
     """
     columns = evaluation.columns
     heads = [
@@ -39,9 +39,9 @@ def score_table(evaluation: Evaluation, intervals: bool, *, form: str) -> Table:
 
 
 def size_of(evaluation: Evaluation) -> str:
-    """Return the numbers of sentences and references.
+    """Describe the size of the test set by its numbers of sentences and references.
 
-    Systems with several runs are listed with their number of runs.
+    Systems with several runs are also named, with their numbers of runs.
     """
     runs = {name: len(next(iter(scores.values())).runs) for name, scores in evaluation.scores.items() if scores}
     several = [f"{name} mean ± standard deviation of {number} runs" for name, number in runs.items() if number > 1]
@@ -51,7 +51,7 @@ def size_of(evaluation: Evaluation) -> str:
 
 
 def notes(evaluation: Evaluation) -> list[str]:
-    """Return the notes on the paper presets that the table uses."""
+    """Return the notes on those paper presets whose metrics the table contains."""
     used = dict.fromkeys(column.preset for column in evaluation.columns.values() if column.preset in METRIC_PRESETS)
     return [f"{preset}: {METRIC_PRESETS[preset].note}." for preset in used if METRIC_PRESETS[preset].note]
 
@@ -70,7 +70,10 @@ def comparison_heading(evaluation: Evaluation) -> str:
 
 
 def comparison_lines(evaluation: Evaluation) -> list[str]:
-    """Return one line per pair of systems. Descriptive metrics (copy rate, lengths) are compared only in the JSON."""
+    """Return one line with all test results for each pair of systems.
+
+    Differences of descriptive metrics (copy rate, lengths) are only in the JSON.
+    """
     lines: dict[str, list[str]] = {}
     for test in evaluation.comparisons:
         if evaluation.columns[test.metric].is_quality:
@@ -80,7 +83,7 @@ def comparison_lines(evaluation: Evaluation) -> list[str]:
 
 
 def render_text(evaluation: Evaluation, intervals: bool = False) -> str:
-    """Return everything as text: size, table, signatures, tests, notes and warnings."""
+    """Return the evaluation as text: size, table, signatures, tests, notes and warnings."""
     lines = [size_of(evaluation), "", score_table(evaluation, intervals, form="text").as_text(), ""]
     lines += [f"{key}: {column.signature}" for key, column in evaluation.columns.items()]
     if evaluation.comparisons:
@@ -92,7 +95,7 @@ def render_text(evaluation: Evaluation, intervals: bool = False) -> str:
 
 
 def render_markdown(evaluation: Evaluation, intervals: bool = False) -> str:
-    """Return the table, signatures, tests, notes and warnings as Markdown."""
+    """Return the evaluation as Markdown: table, signatures, tests, notes and warnings."""
     lines = [score_table(evaluation, intervals, form="markdown").as_markdown()]
     lines += ["", f"{markdown(size_of(evaluation))}. Signatures:", ""]
     lines += [f"- {markdown(key)}: {markdown_code(column.signature)}" for key, column in evaluation.columns.items()]
@@ -105,7 +108,10 @@ def render_markdown(evaluation: Evaluation, intervals: bool = False) -> str:
 
 
 def render_latex(evaluation: Evaluation, intervals: bool = False) -> str:
-    """Return a LaTeX table for the package booktabs. All other information is in comments."""
+    """Return a LaTeX table for the package booktabs.
+
+    Size, signatures, tests, notes and warnings are LaTeX comments below the table.
+    """
     comments = [size_of(evaluation), *(f"{key}: {column.signature}" for key, column in evaluation.columns.items())]
     if evaluation.comparisons:
         comments += [comparison_heading(evaluation), *comparison_lines(evaluation)]
@@ -115,7 +121,10 @@ def render_latex(evaluation: Evaluation, intervals: bool = False) -> str:
 
 
 def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
-    """Return one CSV line for every score of every test set. Each system is tested against the first system."""
+    """Return a CSV table with one line for every score of every system and test set.
+
+    The p-values in it compare each system with the first system.
+    """
     tests = ("bootstrap", "randomization", "runs")
     head = ["set", "system", "metric", "score", "runs", "deviation", "low", "high", "baseline", "difference"]
     head += [*(f"p_{test}" for test in tests), "correction", "signature"]
@@ -135,7 +144,10 @@ def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
 
 
 def render_all(form: str, evaluations: Mapping[str, Evaluation], *, intervals: bool, sentences: bool) -> str:
-    """Write the evaluations of all test sets in one form. A single test set may have an empty name."""
+    """Return the evaluations of all test sets in one output form.
+
+    If there is only one test set, its name may be empty.
+    """
     if form == "csv":
         return render_csv(evaluations)
     if form == "json":

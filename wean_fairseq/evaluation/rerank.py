@@ -1,9 +1,10 @@
-"""Re-ranking of n-best lists on a tuning set, as NTS does (Nisioi et al., ACL 2017, section 2).
+"""Re-rank n-best lists with a tuning set, as NTS does (Nisioi et al., ACL 2017, section 2).
 
-The same system is searched several times, for example with beams of 5 and 12. Each search returns the few best
-hypotheses of every sentence (``fairseq-generate --nbest``). One search and one rank of its hypotheses are chosen for
-the whole data set: the pair with the highest score on the *tuning* set. On the test set, the same pair selects the
-hypotheses. The command accepts no reference of the test set, and never reads the T- lines (targets) of a log.
+A system generates its outputs several times with different search options, for example with beams of 5 and 12. Each of
+these searches returns the few best hypotheses of every sentence (``fairseq-generate --nbest``). The re-ranking chooses
+one search and one rank for the whole data set, namely the pair with the highest score on the *tuning* set. On the test
+set, the same pair selects the hypotheses. The command accepts no reference of the test set, and never reads the T-
+lines (targets) of a log.
 """
 
 import argparse
@@ -34,13 +35,14 @@ The order of --tune is the order of preference between equal scores: give the de
 
 
 class Candidate(Struct, frozen=True):
-    """A pair of a search and a rank that can be chosen.
+    """A candidate of the re-ranking: one search, and one rank of its hypotheses.
 
     Attributes:
-        search: name of the search, for example its beam.
-        rank: rank of the chosen hypothesis of every sentence, from 1.
+        search: name of the search, for example its beam size.
+        rank: rank of the hypothesis that is used for every sentence, from 1.
         score: score on the tuning set.
-        short: number of sentences with fewer hypotheses. For these, the last hypothesis is used.
+        short: number of sentences with fewer hypotheses than ``rank``. For these sentences, the last hypothesis is
+            used.
     """
 
     search: str
@@ -57,7 +59,7 @@ def hypotheses_at_rank(system: SystemOutput, rank: int) -> list[str]:
 def score_candidates(
     searches: Sequence[SystemOutput], ranks: int, corpus: Corpus, metric: EvaluationMetric
 ) -> list[Candidate]:
-    """Score every rank of every search on the tuning set, in the order of ``searches``, then by rank.
+    """Score every rank of every search on the tuning set. The candidates are sorted by search, then by rank.
 
     Raises:
         UserError: if a search does not match the references, or its n-best lists are too short.
@@ -86,7 +88,7 @@ def check_depth(search: SystemOutput, ranks: int) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
+    """Return the parser of ``wean-evaluate rerank``."""
     description = "Choose on a tuning set which search, and which entry of its n-best lists, to take on a test set."
     parser = command_parser("wean-evaluate rerank", description, _EXAMPLE)
     files = parser.add_argument_group("files")
@@ -129,7 +131,7 @@ def rerank_command(argv: list[str]) -> str:
     test = read_searches(args, "--test", args.test, args.test_oov_source)
     check_same_searches(tuning, test, args.ranks)
     candidates = score_candidates(tuning, args.ranks, corpus, metric)
-    # if several scores are equal, the first candidate is chosen
+    # if several scores are equal, max() returns the first candidate
     choice = max(candidates, key=lambda candidate: candidate.score)
     signature = metric.get_signature().format()
     lines = [f"tuning set: {counted(len(corpus), 'sentence')}, {counted(len(corpus.references), 'reference')}", ""]
@@ -151,7 +153,7 @@ def rerank_command(argv: list[str]) -> str:
 
 
 def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) -> EvaluationMetric:
-    """Build the metric that decides between candidates.
+    """Build the metric that decides which candidate is the best.
 
     It must score one hypothesis per sentence, and higher scores must be better.
     """
@@ -166,7 +168,7 @@ def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) ->
 def read_searches(
     args: argparse.Namespace, option: str, logs: Sequence[str], oov_source: str | None
 ) -> list[SystemOutput]:
-    """Read the logs given for the option ``option``."""
+    """Read the logs that are the arguments of the option ``option``."""
     sources = read_lines(oov_source) if oov_source else None
     named = [split_name(argument, option) for argument in logs]
     names = [name for name, _ in named]
@@ -177,7 +179,7 @@ def read_searches(
 
 
 def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOutput], ranks: int) -> None:
-    """Raise UserError if a search of one set is missing in the other, or if the logs of the test set do not match."""
+    """Raise UserError if only one set has logs of a search, or if the logs of the test set do not match each other."""
     tuned, tested = [system.name for system in tuning], [system.name for system in test]
     if test and sorted(tuned) != sorted(tested):
         raise UserError(

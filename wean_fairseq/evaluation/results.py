@@ -1,13 +1,13 @@
 """Record measured results in ``results/<experiment>.json``, and generate the tables of documents from these files.
 
-A result file contains the JSON of ``wean-evaluate --json`` (with the hashes of the test files) and everything that is
+A result file contains the JSON of ``wean-evaluate --json`` (with the hashes of the test files), and everything that is
 needed to repeat the measurement: command, seed, hashes of other data, commit, hardware and software. In a document, a
 table is between two markers and is never edited by hand::
 
     <!-- results: wean_pwkp -->
     <!-- /results -->
 
-``<!-- results: wean_pwkp bleu sari parameters -->`` shows only the named metrics, and costs of the trainings (see
+``<!-- results: wean_pwkp bleu sari parameters -->`` shows only these metrics, and these costs of the trainings (see
 ``COSTS``). ``wean-evaluate tables README.md docs/*.md`` writes the tables. With ``--check`` it only reports documents
 that are out of date (for CI).
 """
@@ -47,19 +47,19 @@ _BLOCK = re.compile(
     r"(<!-- results: ([\w.-]+)((?: [^\s<>]+)*) -->[ \t]*(\r?\n))(?:(?!<!-- results: ).)*?(<!-- /results -->)",
     re.DOTALL,
 )
-_RATE = r"(?:\d{1,9}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,2})?"  # a number that fits into a float
+_RATE = r"(?:\d{1,9}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,2})?"  # a number that is short enough to fit into a float
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _NO_TRAININGS = "give trainings.json of a recipe's run"
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
 
 
 class Training(Struct):
-    """The fields that are read from a training in ``trainings.json``. Other fields are recorded unchanged.
+    """The members of a training in ``trainings.json`` that this module reads. Its other members are recorded unchanged.
 
     Attributes:
         options: lines of its command.
         data: the training and validation text.
-        runs: one training for each seed, if there are several.
+        runs: one training per seed, if the system was trained with several seeds.
     """
 
     options: list[str] = []
@@ -71,8 +71,8 @@ class Training(Struct):
     runs: list["Training"] = []
 
 
-#: Columns about the trainings of a system: a function of one training, and the format of its result. Tables show the
-#: mean over the trainings.
+#: Columns with the costs of a system's training: a function of the training, and the format of its result. If there are
+#: several trainings, tables show the mean.
 COSTS: dict[str, tuple[Callable[[Training], float | None], str]] = {
     "parameters": (lambda training: training.parameters, ",.0f"),
     "rate": (lambda training: _option(training, "--lr"), "g"),
@@ -86,9 +86,9 @@ class Result(Struct):
     """A file of ``wean-evaluate record``.
 
     Attributes:
-        seeds: seeds of the trainings, if there are several.
+        seeds: seeds of the trainings, if there are several trainings.
         commit: commit of the working tree, with ``-dirty`` if it was changed, or ``unknown``.
-        where: description of the origin, if the scores were computed now instead of read from ``results/``.
+        where: origin of the scores, if they were computed now and not read from ``results/``.
     """
 
     experiment: str
@@ -115,7 +115,8 @@ def read_result(path: PathLike) -> Result:
 def commit() -> str:
     """Return the commit of this package, with ``-dirty`` if its files were changed, or ``unknown`` outside git.
 
-    Settings in the ``.git`` of another folder could name programs that git would run.
+    The folder is always the package's folder, because settings in another folder's ``.git`` could name programs that
+    git would run.
     """
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
@@ -206,8 +207,8 @@ def record_command(argv: list[str]) -> str:
 def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the trainings of all systems, and the data that they used.
 
-    If a system was trained with several seeds, its trainings are in ``runs``. The data is moved out of the trainings,
-    because they share it.
+    If a system was trained with several seeds, its trainings are in ``runs``. The description of the data is moved out
+    of the trainings, because all trainings share it.
     """
     files = [read_typed_json(path, dict[str, dict[str, Any]], _NO_TRAININGS) for path in paths]
     data: dict[str, dict[str, Any]] = {}
@@ -272,7 +273,7 @@ def tables_command(argv: list[str]) -> str:
 
 
 def fill(text: str, folder: PathLike, document: PathLike) -> str:
-    """Return a document with all its tables regenerated."""
+    """Return a document in which all tables are generated again."""
     filled = {block.start() for block in _BLOCK.finditer(text)}
     wrong = next((found.start() for found in re.finditer("<!-- results:", text) if found.start() not in filled), None)
     if wrong is not None:
@@ -302,14 +303,15 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
             raise UserError(
                 f"{document}: {result.experiment} has no metric {metric}; choose from {', '.join([*columns, *costs])}."
             )
-    # Only scores have signatures. Costs, such as the CPU hours of a training, may be listed between the scores.
+    # Only scores have signatures, but costs such as the CPU hours of a training may be listed between the scores.
+    # Costs, such as the CPU hours of a training, may be listed between the scores.
     shown = [metric for metric in metrics if metric in columns] or list(columns)
     incomplete = [name for name, scores in result.evaluation.scores.items() if not scores.keys() >= set(shown)]
     if incomplete or not data.references:
         lacking = f"no scores of {incomplete[0]}" if incomplete else "no number of references"
         raise UserError(f"{path} has {lacking}; give a file of wean-evaluate record.")
     head = metrics or shown
-    # Each row describes a system: its scores with intervals, and the costs from the record of its training.
+    # Each row describes a system by its scores with intervals, and by the costs in the record of its training.
     rows = [
         [
             name,
@@ -323,7 +325,7 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
         for name, scores in result.evaluation.scores.items()
     ]
     facts = [counted(data.sentences, "sentence"), counted(data.references, "reference")]
-    # Older records contain a single seed.
+    # Older records contain only a single seed.
     seeds = result.seeds or [result.seed]
     facts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
     if result.commit not in (None, "unknown"):
@@ -343,7 +345,7 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
 
 
 def format_cost(column: str, training: Training) -> str:
-    """Return a column of ``COSTS`` for a system's training, or the mean over ``runs``.
+    """Return the cost ``column`` (see ``COSTS``) of a system's training, or the mean over its ``runs``.
 
     Return a dash if the cost is unknown.
     """
@@ -354,6 +356,6 @@ def format_cost(column: str, training: Training) -> str:
 
 
 def _option(training: Training, name: str) -> float | None:
-    """Return the first number of an option in the ``options`` of a training, or None if there is none."""
+    """Return the first number after an option in a training's ``options``, or None if there is none."""
     found = re.search(rf"^{name} \[?({_RATE})(?![\w.-])", "\n".join(training.options), re.MULTILINE | re.ASCII)
     return float(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""Scores and their meaning, in the form that ``wean-evaluate --json`` writes.
+"""Scores and the data that is needed to interpret them, in the form that ``wean-evaluate --json`` writes.
 
 A file contains the label, preset, group of sentences, direction and signature of each column, so a reader can show or
 compare scores without the metrics. For files of older versions, `Evaluation` derives the columns from their keys.
@@ -15,7 +15,7 @@ from .metrics.base import Direction
 from .metrics.registry import METRICS
 from .presets import METRIC_PRESETS, STANDARD
 
-#: p-values below this are marked with a star.
+#: Differences with a p-value below this number are marked with a star.
 SIGNIFICANT = 0.05
 
 Probability = Annotated[float, Meta(ge=0, le=1)]
@@ -23,7 +23,7 @@ Probability = Annotated[float, Meta(ge=0, le=1)]
 if TYPE_CHECKING:
     Number = float
 else:
-    # NaN is written as null in JSON. It becomes NaN again when the file is read.
+    # NaN is written to JSON as null, and becomes NaN again when the file is read.
     Number = float | None
 
 
@@ -37,13 +37,14 @@ def _number(value: float | None) -> float:
 
 
 class Column(Struct, frozen=True):
-    """Description of the scores of one metric.
+    """Description of a column, that is, of the scores of one metric.
 
     Attributes:
         label: short name within the preset.
         preset: name of the preset, ``standard``, or empty if the metric was chosen with ``--metric``.
         group: group of sentences that is scored, see `Corpus.groups`. Empty = all sentences.
-        direction: ``higher`` or ``lower`` is better. None for descriptive numbers, such as lengths.
+        direction: ``higher`` or ``lower``, depending on which scores are better. None for descriptive numbers, such as
+            lengths.
         signature: how the score was computed, in sacreBLEU's notation.
     """
 
@@ -67,7 +68,7 @@ class Column(Struct, frozen=True):
     def from_key(cls, key: str, signature: str) -> "Column":
         """Create the column for a key such as ``paper:cdnpg-compat/iBLEU`` or ``exact@1[copied]``.
 
-        Files of older versions contain only such keys.
+        Files of older versions contain only keys, but no descriptions of the columns.
         """
         plain, _, group = key.partition("[")
         preset, _, label = plain.rpartition("/")
@@ -79,15 +80,15 @@ class Column(Struct, frozen=True):
 
 
 class Score(Struct):
-    """One score.
+    """The score of one system in one column.
 
     Attributes:
         score: the corpus-level number, or the mean of ``runs``.
-        interval: 95% interval, if it was computed: the bootstrap interval of one run, or the interval of several runs
-            over runs and sentences.
+        interval: 95% interval, if it was computed. For one run it is the bootstrap interval. For several runs it covers
+            the variation of runs and of sentences.
         runs: the scores of the runs, if the system has several.
-        sentences: one number per sentence (the mean over the runs). They are only available while scoring.
-        signature: signature of the column, in files of older versions.
+        sentences: one score per sentence (the mean over the runs). They are only available while scoring.
+        signature: signature of the column, which files of older versions store in every score.
     """
 
     score: Number
@@ -116,7 +117,7 @@ class Score(Struct):
         return text
 
     def as_json(self, sentences: bool) -> dict[str, Any]:
-        """Return ``{score, ci}``, with the runs if there are several and with the sentence scores if requested."""
+        """Return ``{score, ci}``, with the scores of several runs, and with the sentence scores if requested."""
         is_finite = self.interval is not None and all(map(math.isfinite, self.interval))
         content: dict[str, Any] = {"score": self.score, "ci": self.interval if is_finite else None}
         if self.deviation is not None:
@@ -134,8 +135,9 @@ class Comparison(Struct):
         difference: score of the system minus score of the baseline.
         p_values: p-value of each test: ``bootstrap`` and ``randomization``, or ``runs`` if both systems have several
             runs.
-        differing: number of sentences whose statistics differ.
-        corrected: p-values corrected for the number of systems that were compared with the same baseline, if requested.
+        differing: number of sentences in which the statistics of the two systems differ.
+        corrected: corrected p-values, if a correction was requested. It depends on the number of systems that are
+            compared with the same baseline.
     """
 
     metric: str
@@ -177,7 +179,7 @@ class DataFile(Struct):
         lines: number of lines, 0 if it is unknown.
         system: name of the system that wrote the file.
         empty: number of empty outputs.
-        outputs_per_sentence: mean length of the n-best lists in the file.
+        outputs_per_sentence: mean length of the file's n-best lists.
     """
 
     name: str
@@ -193,8 +195,8 @@ class ScoredData(Struct):
 
     Attributes:
         references: number of references per sentence, 0 if it is unknown.
-        groups: sizes of the groups of sentences.
-        files: the files by role: ``references``, ``source``, ``groups`` and ``systems``.
+        groups: number of sentences in each group.
+        files: the input files by role, which is ``references``, ``source``, ``groups`` or ``systems``.
     """
 
     sentences: Count = 0
@@ -212,10 +214,12 @@ class Evaluation(Struct):
     """All scores, tests and warnings of one test set.
 
     Attributes:
-        scores: system -> key of the column -> score. The rows derived from the source come first.
-        columns: key -> description. In files of older versions, the descriptions are missing and are derived from key
-            and signature.
-        outdated_tests: number of paired tests that are left out because an older version defined them differently.
+        scores: score of each system and column, as system -> key of the column -> score. The rows derived from the
+            source come first.
+        columns: key -> description. Files of older versions have no descriptions, so they are derived from the key and
+            the signature.
+        outdated_tests: number of paired tests in the file that are left out, because an older version defined them
+            differently.
     """
 
     scores: dict[str, dict[str, Score]] = field(name="systems")

@@ -1,7 +1,7 @@
 """Our metrics as fairseq scorers: ``fairseq-generate --scoring wean --wean-metrics rouge-l,bleu2``.
 
-fairseq passes only the reference and the hypothesis to a scorer, so metrics that use the source are refused. In
-fairseq's references, words outside the dictionary are ``<unk>``. These scores are good enough to monitor a training.
+fairseq passes only reference and hypothesis to a scorer, so metrics that use the source are refused. In the references
+that fairseq passes, words outside the dictionary are ``<unk>``. These scores are good enough to monitor a training.
 Scores for a report must come from ``wean-evaluate``.
 """
 
@@ -27,7 +27,7 @@ class WeanScorerConfig(FairseqDataclass):
 
 @register_scorer("wean", dataclass=WeanScorerConfig)
 class WeanScorer(BaseScorer):
-    """A scorer for the strings that fairseq collects, using metrics that need no source."""
+    """A fairseq scorer that computes metrics without the source from the strings that fairseq collects."""
 
     def __init__(self, cfg: Any) -> None:
         super().__init__(cfg)

@@ -1,15 +1,15 @@
 """Paired significance tests and confidence intervals from the metrics' sufficient statistics.
 
-The resamples equal those of sacreBLEU's `PairedTest` (same generator, seed and order of draws), as a test checks. The
-sums over resampled sentences are computed as one matrix product instead of by indexing. This needs no array of
-(resamples x sentences x statistics), so 20,000 sentences and any number of metrics are affordable.
+The resamples equal the resamples of sacreBLEU's `PairedTest`, because generator, seed and order of draws are the same.
+A test checks this. The sums over resampled sentences are computed by one matrix product instead of by indexing. This
+avoids an array of (resamples x sentences x statistics), so 20,000 sentences and many metrics fit into memory.
 
 * approximate randomisation (Riezler and Maxwell, 2005), as in MultEval: sentences of the two systems are swapped at
   random;
-* paired bootstrap (Koehn, 2004), two-sided: the p-value is the share of resampled differences that are at least as far
-  from the observed difference as the observed difference is from 0 (the shift method of Noreen, 1989). sacreBLEU and
-  Moses shift the absolute values, which is a one-sided test except for the smallest differences: 10% of their p-values
-  are below 0.05 if two systems are equally good;
+* paired bootstrap (Koehn, 2004), two-sided. The p-value is the share of resampled differences whose distance from the
+  observed difference is at least the distance of the observed difference from 0 (shift method of Noreen, 1989). In
+  sacreBLEU and Moses, which shift the absolute values, 10% of the p-values are below 0.05 if two systems are equally
+  good, because this is a one-sided test except for the smallest differences;
 * a t test for systems that were trained several times. Its error combines the variances of runs and of sentences (see
   `runs_p`).
 
@@ -30,11 +30,12 @@ special = LazyModule("scipy.special")
 
 #: sacreBLEU's default seed (environment variable SACREBLEU_SEED).
 DEFAULT_SEED = 12345
-#: Number of draws per block. It is a multiple of 32, so that blocks consume whole words of the random stream.
+#: Number of draws per block. It is a multiple of 32, so that each block uses whole words of the generator's random
+#: bits.
 _BLOCK = 64
-#: Smaller differences of scores (0..100) are rounding errors.
+#: Differences of scores (0..100) that are smaller than this are rounding errors.
 _TIE = 1e-9
-#: Degrees of freedom at which a t distribution equals the normal distribution.
+#: From this number of degrees of freedom on, a t distribution equals the normal distribution.
 _NORMAL = 1e9
 
 #: The lower and the upper end of an interval of scores.
@@ -43,9 +44,9 @@ Interval = tuple[float, float]
 
 @dataclass
 class Draws:
-    """The random part of both tests, drawn once and used for every metric and system.
+    """The random draws of both tests, which are drawn once and used for every metric and system.
 
-    They take one byte per sentence and resample, and one bit per sentence and trial.
+    They need one byte per sentence and resample, and one bit per sentence and trial.
 
     Attributes:
         seed: seed of both tests. Each test has its own generator (as in sacreBLEU).
@@ -58,9 +59,9 @@ class Draws:
 
     @cached_property
     def _weights(self) -> npt.NDArray[np.uint8]:
-        """Number of times that each resample draws each sentence, shape (resamples, sentences).
+        """How often each resample contains each sentence, shape (resamples, sentences).
 
-        The counts never exceed 255.
+        No count exceeds 255, so one byte is enough.
         """
         generator = np.random.default_rng(self.seed)
         weights = np.empty((self.resamples, self.num_sentences), dtype=np.uint8)
@@ -70,7 +71,7 @@ class Draws:
 
     @cached_property
     def _masks(self) -> npt.NDArray[np.uint8]:
-        """One bit per sentence, which is set if the sentence keeps its system, shape (trials, bytes)."""
+        """One bit per trial and sentence, shape (trials, bytes). The bit is set if the sentence keeps its system."""
         generator = np.random.default_rng(self.seed)
         blocks = []
         for start in range(0, self.trials, _BLOCK):
@@ -79,11 +80,14 @@ class Draws:
         return np.concatenate(blocks)
 
     def bootstrap(self, rows: list[FloatArray]) -> list[FloatArray]:
-        """Sum the rows of every array over the same resamples. Each result has the shape (resamples, statistics)."""
+        """Sum the rows of every array over the resampled sentences. All arrays use the same resamples.
+
+        Each result has the shape (resamples, statistics).
+        """
         return _add_up((self._weights[start : start + _BLOCK] for start in range(0, self.resamples, _BLOCK)), rows)
 
     def shuffle(self, pairs: list[tuple[FloatArray, FloatArray]]) -> list[tuple[FloatArray, FloatArray]]:
-        """Sum the rows of two pseudo-systems for every trial and every pair (baseline rows, system rows)."""
+        """For every trial and every pair (baseline rows, system rows), sum the rows of the two shuffled systems."""
         blocks = (self._masks[start : start + _BLOCK] for start in range(0, self.trials, _BLOCK))
         swaps = (np.unpackbits(bits, axis=1, count=self.num_sentences) for bits in blocks)
         result = []
@@ -95,21 +99,21 @@ class Draws:
 
 
 def _add_up(counts: Iterable[npt.NDArray[np.uint8]], rows: list[FloatArray]) -> list[FloatArray]:
-    """Sum the rows of every array, (sentences, statistics), weighted by blocks of counts, (draws, sentences)."""
+    """Sum the rows of every array (sentences, statistics), weighted by blocks of counts (draws, sentences)."""
     stacked, cuts = np.concatenate(rows, axis=1), np.cumsum([array.shape[1] for array in rows])[:-1]
     totals = np.concatenate([block.astype(np.float64) @ stacked for block in counts])
     return np.split(totals, cuts, axis=1)
 
 
 def confidence_interval(scores: FloatArray) -> Interval:
-    """Return the central 95% of bootstrap scores (sacreBLEU's cut: 1/40 from either end)."""
+    """Return the interval of the central 95% of bootstrap scores. As in sacreBLEU, 1/40 is cut off at either end."""
     ordered = np.sort(scores)
     skipped = len(ordered) // 40
     return float(ordered[skipped]), float(ordered[len(ordered) - skipped - 1])
 
 
 def p_value(statistics: FloatArray, observed: float) -> float:
-    """Return the share of statistics that are at least the observed difference.
+    """Return the share of statistics that are at least as large as the observed difference.
 
     It is never 0, because the observed difference itself counts.
 
@@ -126,7 +130,7 @@ def bootstrap_p(baseline: FloatArray, system: FloatArray, difference: float) -> 
 
 
 def randomization_p(metric: EvaluationMetric, totals: tuple[FloatArray, FloatArray], observed: float) -> float:
-    """Return the approximate randomisation p-value from the summed rows of the pseudo-systems."""
+    """Return the p-value of approximate randomisation from the summed rows of the shuffled systems."""
     return p_value(np.abs(metric.scores_of(totals[0]) - metric.scores_of(totals[1])), observed)
 
 
@@ -142,9 +146,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[float, float]:
     """Return standard error and degrees of freedom of a mean over runs, or of the difference of two such means.
 
-    The error adds the variance over test sets (of the resampled means) and the variance over runs. Every run is scored
-    on every sentence, so the effect of one run on one sentence is part of both variances. It is counted only once.
-    Because the variance of few runs is uncertain, the degrees of freedom follow Satterthwaite (1946).
+    The error adds two variances: the variance over test sets, computed from the resampled means, and the variance over
+    runs. Every run is scored on every sentence, so both variances contain the effect of one run on one sentence. This
+    effect is counted only once. The variance of few runs is uncertain, so the degrees of freedom follow Satterthwaite
+    (1946).
 
     Args:
         systems: one or two systems. For each system: the scores of two or more runs on the test set, and their scores
@@ -156,13 +161,14 @@ def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[fl
         freedom = len(scores) - 1
         spread = float(np.var(scores, ddof=1)) / len(scores)  # variance of the mean over runs
         noise = float(np.var(resampled - resampled.mean(axis=0), axis=1).mean()) / freedom
-        variance += max(0.0, spread - noise)  # the part of the variance that the size of the test set does not explain
+        # the part of the variance over runs that the finite test set does not explain
+        variance += max(0.0, spread - noise)
         doubt += spread**2 / freedom
     return variance**0.5, min(variance**2 / doubt, _NORMAL) if doubt else _NORMAL
 
 
 def runs_p(difference: float, error: float, freedom: float) -> float:
-    """Return the p-value of the two-sided t test for a difference of means over runs.
+    """Return the p-value of the two-sided t test for the difference between two means over runs.
 
     ``error`` and ``freedom`` come from `run_error`.
     """

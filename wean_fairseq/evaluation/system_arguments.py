@@ -1,4 +1,4 @@
-"""Arguments that name the files of systems. All commands of wean-evaluate share them."""
+"""Command-line arguments that name the output files of systems. All commands of wean-evaluate share them."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from ..console import split_name
 from .output_reader import PIECES, SystemOutput, read_generated, read_plain
 from .text_files import read_lines
 
-#: Settings of options that take several values and may be repeated.
+#: Settings of an argparse option that takes several values and may be repeated.
 SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 
 
 def add_system_arguments(parser: argparse._ActionsContainer) -> None:
-    """Add ``--hyp``, ``--generated`` and the options for reading them."""
+    """Add ``--hyp``, ``--generated``, and the options that say how to read these files."""
     add, again = parser.add_argument, "a repeated name = another run of that system"
     add("--hyp", metavar="NAME=FILE", help=f"plain hypotheses, one per line; {again}", **SEVERAL)
     add("--generated", metavar="[NAME=]LOG", help=f"output of fairseq-generate; {again}", **SEVERAL)
@@ -41,7 +41,7 @@ def read_output_log(args: argparse.Namespace, name: str, path: str, oov_source: 
 
 
 def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[SystemOutput]:
-    """Read all outputs. Plain files come first."""
+    """Read the outputs of all systems. The outputs in plain files come first."""
     systems = []
     for argument in args.hyp:
         name, path = split_name(argument, "--hyp")

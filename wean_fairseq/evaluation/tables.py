@@ -1,4 +1,4 @@
-"""Tables of text, which can be written for a terminal or as Markdown, CSV and LaTeX."""
+"""Tables of text cells, which can be written for a terminal or as Markdown, CSV, TSV and LaTeX."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ _LATEX_SIGNS = {
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
 }
-#: Spreadsheet programs run a cell that starts with one of these characters as a formula.
+#: Spreadsheet programs interpret a cell that starts with one of these characters as a formula.
 _FORMULA_STARTS = "=+-@"
 _NUMBER = re.compile(r"-[0-9.]+(e[-+]?[0-9]+)?")
 
@@ -30,8 +30,8 @@ class Cell:
 
     Attributes:
         detail: text in small print below the cell's text, e.g. an interval.
-        mark: ``copy`` = row of the copied source, ``beaten`` = lower than the score of the copied source, ``published``
-            = a number from a paper. Empty = none of these.
+        mark: ``copy`` for the row of the copied source, ``beaten`` for a score below the score of the copied source,
+            ``published`` for a number from a paper. Empty = none of these.
     """
 
     text: str
@@ -48,8 +48,8 @@ class Table:
 
     Attributes:
         align: ``l`` or ``r`` for each column. By default all columns but the first are aligned to the right.
-        groups: in the text form, a name above each column. Neighbouring columns with the same name share it. Empty = no
-            names.
+        groups: names above the columns in the text form, one per column. Neighbouring columns with the same name share
+            one heading. Empty = no names.
         notes: sentences below the table in a report.
     """
 
@@ -108,21 +108,27 @@ class Table:
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
     def as_csv(self) -> str:
-        """Write the table with commas between cells. Cells are quoted where necessary. See ``without_formula``."""
+        """Write the table with commas between cells. Cells are quoted where necessary.
+
+        Formulas are disabled, see ``without_formula``.
+        """
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(map(without_formula, line) for line in self._lines)
         return text.getvalue()
 
     def as_tsv(self) -> str:
-        """Write the table with tabs between cells. Control characters in cells are escaped. See ``without_formula``."""
+        """Write the table with tabs between cells. Control characters in cells are escaped.
+
+        Formulas are disabled, see ``without_formula``.
+        """
         return "".join("\t".join(printable(without_formula(cell)) for cell in line) + "\n" for line in self._lines)
 
 
 def starts_formula(text: str) -> bool:
     """Return whether a spreadsheet program may run the text of a cell as a formula.
 
-    Some programs do so even if white space or invisible characters precede the sign, or if the sign has its full-width
-    form.
+    Some programs ignore white space and invisible characters before the sign, or accept the full-width form of the
+    sign.
     """
     visible = (letter for letter in unicodedata.normalize("NFKC", text) if not letter.isspace())
     first = next((letter for letter in visible if unicodedata.category(letter)[0] != "C"), "")
@@ -132,7 +138,7 @@ def starts_formula(text: str) -> bool:
 def without_formula(text: str) -> str:
     """Return the text of a cell for a spreadsheet.
 
-    A text that might run as a formula gets a quotation mark in front, unless it is a number.
+    If a spreadsheet program might run the text as a formula, a quotation mark is put in front. Numbers are not changed.
     """
     return f"'{text}" if starts_formula(text) and not _NUMBER.fullmatch(text) else text
 

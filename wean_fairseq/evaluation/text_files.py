@@ -24,7 +24,7 @@ ItemT = TypeVar("ItemT")
 _LARGEST = 1 << 30  # maximum size of a file in bytes
 _PIECE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-#: Path -> SHA-256 of its content when it was last read. A pipe cannot be read again to compute it.
+#: SHA-256 of each path's content when it was last read. The digest is stored, because a pipe cannot be read again.
 _DIGESTS: dict[str, str] = {}
 
 
@@ -36,7 +36,7 @@ def read_bytes(path: PathLike) -> bytes:
         with open_input(path) as file:
             while piece := file.read(_PIECE):
                 pieces.append(piece)
-                if len(pieces) * _PIECE > _LARGEST:  # the size of a pipe is not known before it has been read
+                if len(pieces) * _PIECE > _LARGEST:  # the size of a pipe is unknown until it has been read
                     raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; check the file name.") from None
@@ -56,7 +56,7 @@ def decode_lines(content: bytes, path: PathLike) -> list[str]:
     is accepted.
 
     Raises:
-        UserError: if a line is not UTF-8. The message has the file and the line number (from 1).
+        UserError: if a line is not UTF-8. The message contains the file and the line number (from 1).
     """
     raw_lines = content.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
     if raw_lines[-1] == b"":
@@ -95,7 +95,8 @@ def read_typed_json(path: PathLike, kind: type[ItemT], remedy: str = "give a fil
     """Read a JSON file whose content must have the type ``kind``.
 
     Raises:
-        UserError: if the content is not JSON or has another type. The message has the place and the expected type.
+        UserError: if the content is not JSON or has another type. The message contains the place of the wrong value and
+            the expected type.
     """
     text = read_text(path)
     try:
@@ -106,7 +107,7 @@ def read_typed_json(path: PathLike, kind: type[ItemT], remedy: str = "give a fil
 
 
 def convert_content(content: object, kind: type[ItemT], path: PathLike, remedy: str) -> ItemT:
-    """Convert the content of a file to the type ``kind``, or raise `UserError` with the place and the expected type."""
+    """Convert content to the type ``kind``, or raise `UserError` with the place and the expected type."""
     try:
         return convert(content, kind)
     except (ValidationError, UnicodeEncodeError) as error:
@@ -114,13 +115,14 @@ def convert_content(content: object, kind: type[ItemT], path: PathLike, remedy: 
 
 
 def read_described(path: PathLike, kind: type[ItemT], fault: str) -> dict[int, ItemT]:
-    """Read a JSON Lines file in which fairseq-generate describes sentences.
+    """Read a JSON Lines file with fairseq-generate's descriptions of sentences.
 
     Returns:
-        The number of the sentence (from 0) -> the content of its line.
+        The content of each line, by the number of its sentence (from 0).
 
     Raises:
-        UserError: if a line has other content. The message names the first such line and describes it with ``fault``.
+        UserError: if the content of a line does not match ``kind``. The message names the first such line and describes
+            it with ``fault``.
     """
     described = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -133,7 +135,7 @@ def read_described(path: PathLike, kind: type[ItemT], fault: str) -> dict[int, I
 
 
 class _Numbered(Struct):
-    """A JSON line that contains the number of a sentence."""
+    """A JSON object with the number of the sentence that it describes."""
 
     id: int
 
@@ -144,7 +146,7 @@ def read_table(name: str, folder: Path = Path(__file__).parent) -> dict[str, Any
 
 
 def sha256_as_read(path: PathLike) -> str:
-    """Return the SHA-256 of a file's content when it was last read. It identifies the scored text."""
+    """Return the SHA-256 of a file's content when it was last read. The digest identifies the scored text."""
     if os.fspath(path) not in _DIGESTS:
         read_bytes(path)
     return _DIGESTS[os.fspath(path)]
@@ -153,10 +155,10 @@ def sha256_as_read(path: PathLike) -> str:
 def check_outputs(
     outputs: Mapping[str, PathLike | None], inputs: Iterable[PathLike | None], *, overwrite: bool
 ) -> None:
-    """Refuse output files that exist, that cannot be written, that are inputs, or that are given twice.
+    """Refuse output files that exist, cannot be written, are also inputs, or are given twice.
 
     Args:
-        outputs: option -> file to write, if any.
+        outputs: file to write for each option, or None.
         inputs: files that are read.
         overwrite: replace existing files, but never inputs.
     """
@@ -177,7 +179,7 @@ def check_outputs(
 
 
 def _identity(path: PathLike) -> tuple[int, int] | Path:
-    """Return a value that is equal for all paths of the same file."""
+    """Return a value that identifies a file. It is equal for all paths of the same file."""
     try:
         status = Path(path).stat()
     except OSError:

@@ -3,9 +3,9 @@
 ``13a``, ``zh`` and ``char`` are sacreBLEU's own tokenisers. ``none`` splits tokenised text at white space. ``words`` is
 the ROUGE convention: words are lower-cased runs of letters and digits. The combining marks of a letter, such as the
 vowel signs of Hindi, the diacritics of Arabic and the points of Hebrew, belong to the letter. On ASCII text it equals
-the default tokeniser of the rouge-score package, which deletes all other letters: with that tokeniser, identical
-Chinese sentences score 0, and "café" becomes "caf". ``nltk`` is NLTK's ``word_tokenize`` of 2017, which the scorer of
-the NTS paper used: Punkt splits the text into sentences, and the rules of the Penn Treebank split them into words.
+the default tokeniser of the rouge-score package. That tokeniser deletes all other letters, so identical Chinese
+sentences score 0, and "café" becomes "caf". ``nltk`` is NLTK's ``word_tokenize`` of 2017, as in the scorer of the NTS
+paper. Punkt splits the text into sentences, and the rules of the Penn Treebank split sentences into words.
 """
 
 import re
@@ -20,18 +20,19 @@ from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 from ..errors import UserError
 from ..optional import LazyModule
 
-regex = LazyModule("regex")  # it supports Unicode's class of marks, which re of the standard library does not
+regex = LazyModule("regex")  # regex supports Unicode's class of marks, which the standard library's re does not support
 nltk_tokenize = LazyModule("nltk.tokenize")
 
 TokenizeFunction = Callable[[str], str]
-#: Whether case is ignored: for every letter (True), or only for A to Z, as in mteval-v13a ("ascii").
+#: Whether case is ignored: for all letters (True), for no letters (False), or only for A to Z, as in mteval-v13a
+#: ("ascii").
 Lowercase = Union[bool, Literal["ascii"]]
 
 #: Tokenisations that BLEU and the n-gram metrics accept (names as in sacreBLEU).
 TEXT_TOKENIZERS = ("13a", "none", "zh", "char")
 
 _ASCII_WORD = re.compile(r"[^\W_]+")
-# Combining marks, and the joiners between letters, continue a word, as in Unicode's word boundaries (UAX 29).
+# As in Unicode's word boundaries (UAX 29), combining marks and joiners between letters continue a word.
 _WORD = r"[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}]|[\u200C\u200D](?=[\p{L}\p{M}]))*"
 _ASCII_LOWER = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
 _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
@@ -48,7 +49,7 @@ def _white_space(text: str) -> str:
 
 
 def fold_case(text: str, lowercase: Lowercase) -> str:
-    """Convert the letters whose case is ignored to lower case."""
+    """Convert those letters to lower case whose case is ignored."""
     if lowercase == "ascii":
         return text.translate(_ASCII_LOWER)
     return text.lower() if lowercase else text
@@ -68,7 +69,7 @@ def _nltk_words() -> TokenizeFunction:
     """
     try:
         sentences = nltk_tokenize.PunktTokenizer("english")
-    except (LookupError, OSError):  # no data, or data in a folder that NLTK refuses to read
+    except (LookupError, OSError):  # the data is missing, or is in a folder that NLTK refuses to read
         raise UserError(
             "the tokenisation nltk needs the sentence splitter of NLTK; run `python -m nltk.downloader punkt_tab`, "
             "or set NLTK_DATA to a folder that has it."

@@ -1,7 +1,7 @@
 """Read fairseq-train's ``--log-file`` in each of its formats (simple, tqdm and json).
 
-A log may contain several runs. If a run started from an earlier update, its lines replace the earlier lines about the
-updates that it repeats.
+A log may contain several runs. If a resumed run repeats updates, its lines replace the earlier lines about these
+updates.
 """
 
 import re
@@ -18,7 +18,7 @@ from .text_files import PathLike, decode_lines, read_bytes
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95
 _ROUNDING = 0.02  # largest difference in bits that the two decimals of ``ppl`` can cause, from a perplexity of 1
-#: Larger numbers are not read, because they overflow the axes of a figure.
+#: Larger numbers are skipped, because they overflow the axes of a figure.
 LARGEST_DRAWN = 1e30
 
 _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
@@ -27,10 +27,10 @@ _PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]{0,30})")
 _MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d{1,18})""")
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _PATIENCE = "early stop since valid performance hasn't improved"
-# On the terminal, each line starts with the time and the name of a logger. Lines in the --log-file do not.
+# On the terminal, each line starts with the time and a logger's name, but lines in the --log-file do not.
 _VALID_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| valid on '([^']+)' subset \| (.*)$")
 _STEP_LINE = re.compile(r"(?:^|\| )epoch (\d+):\s+(\d+) / (\d+) (.*)$")
-# Only the first possible start in a line is tried. Searching for an end after each of many starts would take hours.
+# Only the first possible start in a line is tried. Otherwise, a line with many starts but no end could take hours.
 _EPOCH_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| (.*)$")
 _JSON_LINE = re.compile(r"(?:^|\| )(\{\"epoch\": .*)$")
 _END_OF_EPOCH = re.compile(r"\btrain_wall\b")
@@ -40,10 +40,11 @@ class LogLine(NamedTuple):
     """The numbers in one line of a log.
 
     Attributes:
-        subset: validation subset, ``train`` for the end of an epoch, or empty for a line within an epoch.
+        subset: name of the validation subset. It is ``train`` for the summary of an epoch, and empty for a line within
+            an epoch.
         epoch: number of passes over the data, with a fraction within an epoch.
-        values: name -> number.
-        step: number of the step in the epoch, which has ``steps`` steps. Both are 0 in JSON.
+        values: the logged numbers by name.
+        step: number of the step within the epoch, which has ``steps`` steps. Both are 0 in the format json.
     """
 
     subset: str
@@ -54,26 +55,26 @@ class LogLine(NamedTuple):
 
     @property
     def updates(self) -> int:
-        """Number of optimiser steps before the line was written."""
+        """Number of optimiser steps before this line was written."""
         return int(self.values["num_updates"])
 
 
 @dataclass
 class TrainingLog:
-    """One training: its validations, the lines within epochs, its size and its cost.
+    """One training, with its validations, the lines within its epochs, its size and its cost.
 
     Attributes:
         parameters: number of trained parameters.
         done: whether fairseq reported the end of the training.
         stopped_early: whether ``--patience`` ended the training.
-        max_epoch: value of ``--max-epoch`` of the last run, or None if there is no limit.
+        max_epoch: value of ``--max-epoch`` in the last run, or None if there is no limit.
         threads: number of torch's threads, if the task logs it.
         cpu_seconds: CPU time of the training processes so far, if the task logs it.
         train: the lines within epochs.
-        ends: epoch -> number of updates at its end, and the seconds that its forward passes, backward passes and
-            updates took.
-        process_seconds: CPU time, so far, of the process that wrote the last line. It restarts from 0 when a training
-            is resumed.
+        ends: for each epoch, the number of updates at its end, and the seconds that its updates took (forward,
+            backward, optimiser step).
+        process_seconds: CPU time of the process that wrote the last line. It restarts from 0 when a training is
+            resumed.
     """
 
     name: str = ""
@@ -100,8 +101,8 @@ class TrainingLog:
     def seconds_per_update(self) -> float | None:
         """Seconds per update (forward, backward, optimiser step), without validation and saving.
 
-        This is the median over epochs, because the log of a resumed epoch contains only the time of its last part. It
-        is None if no epoch was finished.
+        It is the median over epochs, because the log of a resumed epoch contains only the time of its last part. It is
+        None if no epoch was finished.
         """
         rates = [
             seconds / (updates - self.ends[number - 1][0])
@@ -119,7 +120,7 @@ class TrainingLog:
         return [point for point in self.valid if metric in point.values]
 
     def best(self, metric: str) -> LogLine:
-        """Return the validation with the best value, or the first of several equally good ones."""
+        """Return the first validation with the best value of ``metric``."""
         choose = min if metric in LOWER_IS_BETTER else max
         return choose(self.validations(metric), key=lambda point: point.values[metric])
 
@@ -127,14 +128,17 @@ class TrainingLog:
     def is_improving(self) -> bool:
         """Return True if the last validation is the best one by the metric that selects the checkpoint.
 
-        fairseq adds ``best_`` and the name of that metric to every validation but the first.
+        From the second validation on, fairseq logs the best value of that metric under the name ``best_`` + metric.
         """
         last = self.valid[-1] if self.valid else LogLine("", 0, {})
         metrics = [name.removeprefix("best_") for name in last.values if name.startswith("best_")]
         return any(self.best(metric) is last for metric in metrics if metric in last.values)
 
     def near_best(self, metric: str) -> LogLine:
-        """Return the first validation that reached 95% of the best value. Losses may be negative."""
+        """Return the first validation whose ``metric`` reached 95% of the best value.
+
+        The comparison also handles negative losses.
+        """
         best, is_lower_better = self.best(metric).values[metric], metric in LOWER_IS_BETTER
         sign = -1 if is_lower_better else 1
         limit = best * NEAR_BEST if is_lower_better == (best < 0) else best / NEAR_BEST
@@ -196,7 +200,7 @@ def _read_facts(log: TrainingLog, text: str) -> None:
     log.seed = log.seed or (seed[1] if seed else "")
     if parameters:
         log.parameters = int(parameters[1].replace(",", ""))
-        log.done = log.stopped_early = False  # this line is written when a training starts or resumes
+        log.done = log.stopped_early = False  # a training that starts or resumes writes this line
         log.process_seconds = 0.0
     if limit := _MAX_EPOCH.search(text):
         log.max_epoch = int(limit[1]) or None
@@ -205,7 +209,7 @@ def _read_facts(log: TrainingLog, text: str) -> None:
 
 
 def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
-    """Store the numbers of a line. Drop the numbers of updates that a resumed run repeats."""
+    """Store the numbers of a line. Drop the stored numbers of updates that a resumed run repeats."""
     if "threads" in line.values:
         log.threads = int(line.values["threads"])
     if "cpu" in line.values:
@@ -234,7 +238,7 @@ def _add_likelihood(values: dict[str, float]) -> None:
 
 
 def _numbers(items: Any) -> dict[str, float]:
-    numbers = {}  # NaN and numbers that are too large are left out
+    numbers = {}  # the numbers of the line, without NaN and numbers that are too large
     for key, value in items:
         with suppress(TypeError, ValueError, OverflowError):
             if abs(number := float(value)) < LARGEST_DRAWN:
@@ -243,7 +247,7 @@ def _numbers(items: Any) -> dict[str, float]:
 
 
 def _set_epoch_fractions(log: TrainingLog) -> None:
-    """Interpolate the epochs of validations, because fairseq logs them as whole numbers."""
+    """Interpolate the epochs of validations, because fairseq logs them only as whole numbers."""
     anchors = [(0, 0.0)] + [(point.updates, point.epoch) for point in log.train if point.updates > 0]
     if len(anchors) == 1:  # without training lines, assume that the last validation of an epoch was at its end
         ends = {point.epoch: point.updates for point in log.valid}

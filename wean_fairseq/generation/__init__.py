@@ -1,4 +1,4 @@
-"""A trained model that reads untokenised text, used by ``wean-generate``, ``wean-inspect`` and ``load``."""
+"""Use a trained model that reads untokenised text, in ``wean-generate``, ``wean-inspect`` and ``load``."""
 
 from .. import register
 

@@ -1,4 +1,4 @@
-"""Types and ranges of the arguments of ``load``, ``TextModel`` and ``generate``, in a single table."""
+"""A table with the types and ranges of the arguments of ``load``, ``TextModel`` and ``generate``."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,19 +12,21 @@ from ..storage.search import GENERATION, RANGES
 
 _KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
 _COUNTS = ("n_best", "beam", "essay_length", "batch_size", "first")
-# Type, minimum and maximum of each argument. Libraries store these numbers in 32 bits.
+# The type, the minimum and the maximum of each argument. The maximum is limited because libraries store these numbers
+# in 32 bits.
 _NUMBERS: dict[str, tuple[type, float, float]] = {
     **dict.fromkeys(_COUNTS, (int, 1, LARGEST)),
     "seed": (int, -LARGEST_SEED, LARGEST_SEED),
     **dict.fromkeys(("details", "cut", "ordered"), (bool, -math.inf, math.inf)),
     **{name: (kind, *RANGES.get(name, (-math.inf, math.inf))) for name, (kind, *_) in GENERATION.items()},
 }
-_NOT_SHOWN = ("first", "details", "cut")  # internal arguments for programs that read long texts in parts
+# internal arguments of programs that read long texts in parts, which messages do not list
+_NOT_SHOWN = ("first", "details", "cut")
 OF_CALLS = [name for name in _NUMBERS if name not in _NOT_SHOWN] + ["constraints"]
 
 
 def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert NumPy's numbers to Python's and check the values.
+    """Convert NumPy's numbers to Python's numbers, and check types and ranges of the values.
 
     Arguments that are not in the table are returned unchanged.
 
@@ -57,8 +59,8 @@ def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
         place: the function or model that has these names, for the message.
 
     Raises:
-        UserError: if a name is unknown. The message has this name, a similar name (if there is one) and all known
-            names.
+        UserError: if a name is unknown. The message contains the unknown name, a similar name (if there is one) and all
+            known names.
     """
     known = list(known)
     for name in names:

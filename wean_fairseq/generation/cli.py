@@ -48,7 +48,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--overwrite", action="store_true", help="replace an older output")
     n_best = whole_number(1)
     add("--n-best", dest="nbest", type=n_best, default=1, metavar="N", help="outputs of each line (default: 1)")
-    add("--nbest", type=n_best, default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # fairseq's name
+    # fairseq's name of the option, which is also accepted
+    add("--nbest", type=n_best, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     add("--scores", action="store_true", help="print a score before each output")
     add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
     add("--beam", type=whole_number(1), metavar="N", help="beam size (default: saved with the model)")
@@ -75,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def rewrite(args: argparse.Namespace) -> None:
-    """Run the command. Raise ``UserError`` if this is not possible."""
+    """Run ``wean-generate`` with the parsed options. Raise ``UserError`` if it cannot be run with these options."""
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
     unused = [name for name in ("data", "text") if getattr(args, name) is not None]
@@ -150,7 +151,7 @@ def _generation_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return all options that affect the outputs."""
+    """Return all options that affect the outputs, in JSON types."""
     names = ["nbest", "scores", "jsonl", "beam", "search_preset", "essay_length", "bert", "data", "text"]
     names += ["engine", "compute_type", *["constraints"] * bool(args.constraints)]
     stored = StoredModel(args.model)

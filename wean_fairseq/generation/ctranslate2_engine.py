@@ -1,7 +1,8 @@
 """Search with CTranslate2 instead of PyTorch, for Transformers that do not copy.
 
-The converted model computes the same probabilities. Its beam search can end earlier or later than fairseq's, so some
-outputs differ. Only the search runs in CTranslate2. ``TextModel`` does the text steps, the batches and the outputs.
+The converted model computes the same probabilities. Its beam search may end earlier or later than fairseq's beam
+search, so some outputs differ. Only the search runs in CTranslate2. ``TextModel`` does the text steps, the batches and
+the outputs.
 """
 
 import copy
@@ -20,20 +21,20 @@ from ..errors import UserError
 from ..optional import import_optional
 from ..storage.search import NO_UNKNOWN
 
-# Options that CTranslate2 does not support, with fairseq's defaults. CTranslate2 can sample, but it reads its seed only
-# when it starts.
+# Options that CTranslate2 does not support, with fairseq's default values. CTranslate2 supports sampling, but reads its
+# seed only when it starts.
 _UNSUPPORTED: dict[str, Any] = {"constraints": None}
 _UNSUPPORTED |= {"sampling": False, "diverse_beam_groups": -1, "diverse_beam_strength": 0.5}
 
 
 class CTranslate2Engine:
-    """A model in the format of CTranslate2, with the interface of fairseq's generators.
+    """A model in CTranslate2's format that has the interface of fairseq's generators.
 
     Args:
         model: model in evaluation mode, on the CPU.
         task: task of the model.
         device: device for the search.
-        compute_type: number type of the matrix products, such as ``"float32"`` or ``"int8"``.
+        compute_type: number type for matrix products, such as ``"float32"`` or ``"int8"``.
 
     Raises:
         UserError: if the library is not installed, or does not support the model, its search preset or the number type.
@@ -82,9 +83,10 @@ class CTranslate2Engine:
         """Search for a batch.
 
         Returns:
-            Hypotheses per line, best first, in fairseq's format. CTranslate2 returns no scores of single tokens, so
-            ``positional_scores`` is NaN. A score differs from fairseq's in two details. It does not include the end
-            symbol if the output was truncated. Its probabilities are normalised over the words that CTranslate2 may
+            The hypotheses of each line, best first, in fairseq's format. CTranslate2 returns no scores of single
+            tokens, so ``positional_scores`` is NaN. A score differs from fairseq's in two details. If the output was
+            truncated, the score does not include the end symbol. Its probabilities are normalised over the words that
+            CTranslate2 may
             write: all but the padding words, and for the first word also without the end symbol. ``attention`` has
             shape (S, T) with the padding of the batch, and is 0 for end symbols. It is NaN for the first word if it
             is not available.
@@ -94,8 +96,9 @@ class CTranslate2Engine:
         lines = [[self._source[index] for index in row if index not in special] for row in source.tolist()]
         settings = self._settings(source.size(1))
         results = self._translator.translate_batch(lines, **settings)
-        # In beam search, CTranslate2 returns the first line's attention for the first word of every line. If <unk> is
-        # the first word and will be replaced by the word with most attention, the line is searched alone.
+        # In beam search, CTranslate2 returns wrong attention for the first word of all lines but the first: it repeats
+        # the first line's attention. Therefore a line is searched alone if its first word is <unk>, which the word with
+        # most attention will replace.
         shared = set(range(len(lines)) if len(lines) > 1 and settings["beam_size"] > 1 else ())
         unknown = self._target[self._target.unk()]
         for line in sorted(shared):

@@ -22,12 +22,12 @@ from ..console import counted, printable_cells, standard_output
 from ..errors import UserError
 from ..storage.files import check_whole, followed, is_special, open_growing, open_special, read_json, write_text
 
-_LARGEST_STATE = 1 << 20  # maximum size in bytes
+_LARGEST_STATE = 1 << 20  # maximum size of the state file in bytes
 _PIECE = 1 << 20
 
 
 class _State(Struct, forbid_unknown_fields=True):
-    """Content of the state file: options, number of lines, size of their outputs, and SHA-256 of input and outputs."""
+    """Content of the state file: options, number of lines, size of outputs, and SHA-256 of input and outputs."""
 
     asked: dict[str, Any]
     lines: Annotated[int, Meta(ge=0)]
@@ -37,36 +37,36 @@ class _State(Struct, forbid_unknown_fields=True):
 
 
 class GrowingFile:
-    """The output file for a file of sentences.
+    """The output file of a command that reads a file of sentences.
 
     Args:
         given: name of the file. ``-`` = standard output. If standard output is a pipe or a device, lines are written to
             it directly.
         asked: all options that affect the content, in JSON types.
         overwrite: replace an older file, and do not resume.
-        reads: input files. They must not be among the files to write.
+        reads: input files, which must not be written.
 
     Attributes:
         path: path of the file. ``None`` if the output is not a regular file.
-        done: lines of the input whose outputs are already in the file.
+        done: number of input lines whose outputs are already in the file.
 
     Raises:
-        UserError: if the file exists, or was started with another input or other options.
+        UserError: if the file exists, or was started with another input or with other options.
     """
 
     def __init__(
         self, given: str, asked: dict[str, Any], *, overwrite: bool = False, reads: Sequence[Path] = ()
     ) -> None:
         self.path: Path | None = None
-        self._part = self._state_file = Path()  # next to ``path``
+        self._part = self._state_file = Path()  # both files are next to ``path``
         self._new = True  # `self._part` did not exist before
-        self._written: list[Path | int] = []  # the files to write: paths, or the descriptor of an open file
+        self._written: list[Path | int] = []  # the files that are written: paths, or the descriptor of an open file
         self._given = given
         self._asked = asked
         self._overwrite = overwrite
         self._reads = reads
         self._input, self._output = hashlib.sha256(), hashlib.sha256()
-        self._expected = ""  # SHA-256 of the finished input lines, as recorded in the state
+        self._expected = ""  # SHA-256 that the state file records for the finished input lines
         self._file: BinaryIO | None = None
         self.done = 0
 
@@ -106,7 +106,7 @@ class GrowingFile:
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.path.samestat(os.fstat(file.fileno()), self._part.stat()):
-                raise BlockingIOError  # the other run has just renamed the file to its final name
+                raise BlockingIOError  # another run has just renamed the file to its final name
         except OSError as error:
             file.close()
             raise UserError(f"{path} is being written by another run: wait for it to end.") from error
@@ -121,7 +121,7 @@ class GrowingFile:
             raise
 
     def _adopt(self, file: BinaryIO, size: int) -> None:
-        """Resume the file from its state, or start again. Raise ``UserError`` if that would lose data."""
+        """Resume the file from its recorded state, or start again. Raise ``UserError`` if that would lose data."""
         if size == 0 and not os.path.lexists(self._state_file):
             self._write_state(0, 0)
             return
@@ -141,7 +141,8 @@ class GrowingFile:
     def _read_state(self) -> _State:
         """Read the state file.
 
-        Raise ``UserError`` if it has other content, so that no file of the user is overwritten.
+        Raise ``UserError`` if the file has other content, because it may belong to the user and must not be
+        overwritten.
         """
         try:
             return convert(read_json(self._state_file, _LARGEST_STATE), _State)
@@ -163,7 +164,7 @@ class GrowingFile:
 
     @property
     def prospect(self) -> str:
-        """End of the interruption message, which says how to resume."""
+        """Last part of the message after an interruption, which says how to resume."""
         if self.path is None or not self.done:
             return ""
         if self._overwrite:
@@ -174,7 +175,7 @@ class GrowingFile:
         """Yield the input lines that have no outputs yet, in buffers.
 
         Raises:
-            UserError: if the earlier lines do not match the existing outputs.
+            UserError: if the finished input lines are not the lines for which the existing outputs were written.
         """
         passed, done = 0, self.done
         for lines in buffers:
@@ -196,7 +197,9 @@ class GrowingFile:
         """
         assert self._file is not None
         self._hash_lines(lines)
-        if self._file.isatty():  # a word of a foreign model may contain terminal commands
+        # on a terminal, control characters are escaped, because a word of an untrusted model may contain terminal
+        # commands
+        if self._file.isatty():
             outputs = [printable_cells(line) for line in outputs]
         try:
             content = "".join(f"{line}\n" for line in outputs).encode("utf-8", "surrogatepass")
@@ -206,7 +209,7 @@ class GrowingFile:
             if self.path is not None:
                 os.fsync(self._file.fileno())
                 self._write_state(self.done + len(lines), os.fstat(self._file.fileno()).st_size)
-            self.done += len(lines)  # updated last, because only lines recorded in the state are kept
+            self.done += len(lines)  # updated last, because only lines that the state file records are kept
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -230,7 +233,7 @@ class GrowingFile:
         elif self.path is not None and not self.done:
             for path in (self._part, self._state_file)[not self._new :]:
                 path.unlink(missing_ok=True)
-        # Closing writes the rest of the buffer again, which may fail again.
+        # Closing the file writes the rest of the buffer again, which may fail again.
         with nullcontext() if error is None else suppress(OSError):
             self._file.close()
 

@@ -27,10 +27,10 @@ from .model import TextModel, quiet
 
 ENGINES = ("pytorch", "ctranslate2")
 COMPUTE_TYPE = "float32"
-# Task options that may be set when a model is used. The other task options describe the training and are rarely
-# overridden.
+# Task options that a user may set when loading a model. The other task options describe the training, so a user rarely
+# overrides them.
 _OF_USE = ("beam", "search_preset", "essay_length", "replace_unk", "bert", "stock_search", "bf16_scores", "int8_scores")
-_OF_TEST_SETS = ("constraints", "score_reference")  # options for test sets that contain more than sources
+_OF_TEST_SETS = ("constraints", "score_reference")  # options for test sets that contain more than source sentences
 
 
 def load(
@@ -50,7 +50,7 @@ def load(
         data: for a checkpoint, the data directory of its training, which contains the dictionaries (default: its
             original path).
         text: for a checkpoint, the output folder of the ``preprocess/`` script for its training text (default: recorded
-            in the data; without a record, words are separated by spaces).
+            in the data). Without a record, words are separated by spaces.
         device: device of the model, such as ``"cpu"`` (default: a GPU, if there is one).
         engine: library for the search: ``"pytorch"``, or ``"ctranslate2"`` for Transformers that do not copy.
         compute_type: number type of the matrix products in CTranslate2, such as ``"int8"``.
@@ -58,7 +58,7 @@ def load(
             default, a model searches with the options in its folder, or in ``search.txt`` next to its checkpoint.
 
     Returns:
-        The model. See ``TextModel.generate``.
+        The loaded model. Its main method is ``TextModel.generate``.
 
     Raises:
         UserError: if a file is missing or the files do not match.
@@ -121,9 +121,9 @@ def _check_paths(path: Any, data: Any, text: Any) -> str:
 
 
 def _is_there(path: str | PathLike[str]) -> bool:
-    """Return True if a file or folder exists.
+    """Return True if ``path`` is an existing file or folder.
 
-    Return False for other paths, even if the name is too long for the file system.
+    Return False for all other paths, including names that are too long for the file system.
     """
     with suppress(OSError):
         return Path(path).exists()
@@ -139,7 +139,7 @@ def _tasks() -> list[type]:
 def _check_values(options: Mapping[str, Any]) -> None:
     """Refuse unknown choices, and values whose type differs from the type in the configuration.
 
-    fairseq would report such values as a damaged model.
+    fairseq would wrongly report that the model is damaged.
     """
     for name, value in options.items():
         for kind in (*_tasks(), GenerationConfig):
@@ -149,7 +149,7 @@ def _check_values(options: Mapping[str, Any]) -> None:
             settings = OmegaConf.structured(kind)
             try:
                 settings[name] = value
-                getattr(settings, name)  # this fails if the value refers to another option
+                getattr(settings, name)  # this raises an error if the value refers to an unknown option
             except OmegaConfBaseException as error:
                 choices = [str(choice) for choice in known[name]] if isinstance(known[name], EnumType) else []
                 reason = f"choose from {', '.join(choices)}" if choices else str(error).partition("\n")[0]
@@ -158,12 +158,12 @@ def _check_values(options: Mapping[str, Any]) -> None:
 
 
 def _check_names(loaded: Loaded, options: Mapping[str, Any], path: str | Path) -> None:
-    """Raise ``UserError`` for an option that neither the task nor the search has, or that is only for test sets."""
+    """Raise ``UserError`` for an option that neither task nor search has, or that only test sets can use."""
     # An option may belong to the task or to the search, whose options are known only now.
     unknown = [name for name in options if not hasattr(loaded.task.cfg, name) and name not in loaded.search]
     if unknown:
         check_names(unknown, [*_OF_USE, *GENERATION], f"the task or the search of {path}")
-    # These options come from the model's folder and not from the caller.
+    # These options come from the model's folder, not from the caller.
     unusable = [name for name in _OF_TEST_SETS if loaded.search.get(name)]
     if unusable:
         raise UserError(
@@ -175,11 +175,11 @@ def _check_names(loaded: Loaded, options: Mapping[str, Any], path: str | Path) -
 def _device(name: str | torch.device) -> torch.device:
     try:
         probe = torch.ones(1, device=name)
-        probe.item()  # fails for the device meta, which stores no numbers
+        probe.item()  # this raises an error for the device meta, which stores no numbers
         return probe.device
     except (RuntimeError, AssertionError, TypeError) as error:  # torch without CUDA raises AssertionError
         reason = str(error).partition("\n")[0]
-        # the rest of this message only lists 20 kinds of devices
+        # torch's message only lists 20 kinds of devices, so it is not quoted.
         reason = "" if reason.startswith("Expected one of") else f" ({reason})"
         raise UserError(f"the device {name!r} cannot be used{reason}: choose cpu, or cuda with a GPU.") from error
 

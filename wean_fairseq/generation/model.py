@@ -7,7 +7,7 @@ It prepares the input text, runs the task's search, and converts the outputs bac
     model = wean_fairseq.load("model/")
     model.generate("What's the best way to learn Python?")
 
-Several threads may share a model. Their calls wait for each other, because only one search can run at a time.
+Several threads may use one model. Their calls wait for each other, because only one search can run at a time.
 """
 
 import copy
@@ -39,7 +39,7 @@ from .ctranslate2_engine import CTranslate2Engine
 from .outputs import Generated, describe_outputs
 
 BATCH = 64  # number of sentences per batch, by default
-_TOKENS = 8192  # maximum number of tokens in a batch, including padding. A single longer line gets its own batch
+_TOKENS = 8192  # maximum number of tokens in a batch, including padding A longer line forms a batch alone
 _LISTS_OF_WORDS = "give a list of words or phrases, and for several sentences a list of such lists"
 
 
@@ -57,7 +57,8 @@ def quiet() -> Iterator[None]:
             logger.setLevel(logging.NOTSET)
 
 
-_SEARCHING = threading.Lock()  # one lock for all models, because they share the random numbers of the process
+# one lock for all models, because all of them use the random number generator of the process
+_SEARCHING = threading.Lock()
 
 
 def _sentences(text: object) -> list[str]:
@@ -87,7 +88,7 @@ class SearchedBatch(NamedTuple):
 
     Attributes:
         lines: indices of the lines, from 0.
-        spelt: source tokens with the ids of real words, (B, S).
+        spelt: source tokens (B, S), in which unknown words have their spelling ids.
         hypotheses: hypotheses of each line, best first.
     """
 
@@ -97,20 +98,20 @@ class SearchedBatch(NamedTuple):
 
 
 class TextModel:
-    """A loaded model with its text steps and its search, created by ``wean_fairseq.load``.
+    """A loaded model with its text steps and its search. ``wean_fairseq.load`` creates it.
 
     Args:
-        loaded: the model on its device, its task and its search options by name. The search options are fairseq
-            generation options, such as ``beam``, and ``replace_unk``, which says whether an ``<unk>`` is replaced by
-            the source word with most attention (``None`` = unless the model copies).
+        loaded: the model on its device, its task and its search options by name. The search options are fairseq's
+            generation options such as ``beam``. ``replace_unk`` says whether an ``<unk>`` is replaced by the source
+            word with most attention (``None`` = unless the model copies).
         text: the steps that turn plain text into tokens and back.
-        engine: an engine that searches instead of PyTorch, if any.
+        engine: an engine that replaces PyTorch's search, if any.
 
     Attributes:
-        essay_length: default length in words of a planned essay. 0 for models without such a length.
+        essay_length: default length in words of a planned essay. It is 0 for models that plan no length.
 
     Raises:
-        UserError: if an option of the search is out of range, or contradicts the model or another option.
+        UserError: if a search option is out of range, or contradicts the model or another option.
     """
 
     def __init__(self, loaded: Loaded, text: Text, engine: CTranslate2Engine | None = None) -> None:
@@ -123,8 +124,8 @@ class TextModel:
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
         self.essay_length = int(getattr(self.task.cfg, "essay_length", 0))
-        self._generator: tuple[dict[str, Any], Any] | None = None  # the latest generator with its options
-        self._build_generator(1, None, self.essay_length, {})  # this checks the options
+        self._generator: tuple[dict[str, Any], Any] | None = None  # the generator that was used last, with its options
+        self._build_generator(1, None, self.essay_length, {})  # building a generator checks the options
 
     def __repr__(self) -> str:
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
@@ -179,7 +180,7 @@ class TextModel:
         """Return the beam and the other search options that differ from fairseq's defaults, as command-line options.
 
         Args:
-            n_best: this and the other arguments have the same meaning as in ``explain``.
+            n_best: all arguments have the same meaning as in ``explain``.
         """
         given = {"n_best": n_best, **({} if beam is None else {"beam": beam}), **generation}
         check_numbers(given)
@@ -190,7 +191,7 @@ class TextModel:
         return " ".join([*options_line(chosen), *["--constraints"] * bool(options.get("constraints"))])
 
     def _search_options(self, n_best: int, beam: int | None, generation: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the generation options of a search as fairseq reads them."""
+        """Return the options of a search in the form that fairseq reads."""
         options = {**self.search_options, **generation, "nbest": n_best}
         return options | {"beam": max(beam or (1 if options.get("sampling") else self.beam), n_best)}
 
@@ -216,8 +217,8 @@ class TextModel:
             options: ``beam``, ``essay_length``, ``batch_size``, ``seed`` and the generation options of ``explain``.
 
         Returns:
-            The outputs of ``text``. For a list, the outputs of each sentence in the same order. The output of an empty
-            line is empty.
+            The outputs for ``text``. For a list, there is one element per sentence, in the same order. The output of an
+            empty line is empty.
 
         Raises:
             UserError: if the model cannot read the text.
@@ -251,12 +252,13 @@ class TextModel:
             text: a sentence or a list of sentences.
             n_best: number of outputs per sentence.
             beam: beam size (default: the model's own), at least ``n_best``.
-            essay_length: length in words that the model plans for, if it ``needs_length`` (default: the model's own).
+            essay_length: length in words for which the model plans the essay, if it ``needs_length`` (default: the
+                model's own).
             batch_size: number of sentences per batch.
             details: whether to return copies and granularities.
             cut: truncate sentences that are too long instead of rejecting them.
             first: number of the first sentence, for messages.
-            seed: random seed of ``sampling``. ``None`` uses the current state of PyTorch's generator.
+            seed: random seed of ``sampling``. With ``None``, PyTorch's generator continues from its current state.
             constraints: words and phrases that an output must contain. Give a list for a single sentence, and a list of
                 lists for a list of sentences. fairseq's constrained beam search replaces the search preset.
             ordered: whether the constraints must appear in the given order.
@@ -298,20 +300,23 @@ class TextModel:
             places = ["" if isinstance(text, str) else f"line {n}: " for n in range(first, first + len(lines))]
             fitting = [self._fitting(line, place, cut) for line, place in zip(tokens, places, strict=True)]
             ids = None if forced is None else [self._constraints(*line) for line in zip(forced, places, strict=True)]
-            # Batches are in the order of length, so each result is stored at the index of its line. Empty lines are in
-            # no batch, so they keep the empty result.
+            # Batches are sorted by length, so each result is stored at the index of its line. Empty lines are in no
+            # batch, so their results stay empty.
             results = [Generated()] * len(lines)
             for batch in self.search(fitting, n_best, traces=details, forced=ids, **options):
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
                     was_cut = fitting[line] != tokens[line]
                     results[line] = describe_outputs(self, spelt, hypotheses[:n_best], cut=was_cut)
-            # Otherwise, a server's dictionaries would grow with every unknown word.
+            # If the words were not forgotten, a server's dictionaries would grow with every unknown word.
             for dictionary in (self.task.source_dictionary, self.task.target_dictionary):
                 dictionary.forget_spellings()
         return results
 
     def _fitting(self, tokens: str, where: str, cut: bool) -> str:
-        """Return the tokens, shortened to the model's maximum length if ``cut`` is set. Refuse topics with an essay."""
+        """Return the tokens. With ``cut``, shorten them to the model's maximum length.
+
+        Refuse a line that contains an essay after its topics.
+        """
         words = tokens.split(" ")
         if self.reads_topics and SEPARATOR in words:
             raise UserError(f"{where}{SEPARATOR} separates an essay from its topics: give only the topics.")
@@ -363,11 +368,11 @@ class TextModel:
         forced: Sequence[list[Tensor]] | None = None,
         **generation: Any,
     ) -> Iterator[SearchedBatch]:
-        """Search with the task, in batches of lines of similar length.
+        """Run the task's search on batches of lines with similar lengths.
 
         Args:
-            lines: tokens separated by spaces. Empty lines are skipped.
-            n_best: this and the other arguments have the same meaning as in ``explain``.
+            lines: one text per line, as tokens separated by spaces. Empty lines are skipped.
+            n_best: it and the arguments without description have the same meaning as in ``explain``.
             traces: add a ``trace`` to each hypothesis, if the model supports traces.
             forced: the token ids of the constraints of each line.
 
@@ -380,13 +385,14 @@ class TextModel:
             task.cfg.essay_length = words
         generator = self._build_generator(n_best, beam, words, generation)
         generator.traces = traces
-        # Empty lines are skipped, so the data set numbers its lines differently. Its numbers are translated back below.
+        # Empty lines are skipped, so line numbers in the data set differ from indices in ``lines``. They are translated
+        # back below.
         numbers = [number for number, line in enumerate(lines) if line]
         dictionary = task.source_dictionary
         tokens = [dictionary.encode_line(lines[number], add_if_not_exist=False).long() for number in numbers]
         if not tokens:
             return
-        reader = copy.copy(task)  # the task counts lines across texts, so a copy is used
+        reader = copy.copy(task)  # the task counts lines over several texts, so each text gets a new copy of the task
         lengths = [len(line) for line in tokens]
         packed = None if forced is None else pack_constraints([forced[number] for number in numbers])
         dataset = reader.build_dataset_for_inference(tokens, lengths, constraints=packed)
@@ -394,7 +400,7 @@ class TextModel:
         # Lines of similar length need little padding. The longest lines come first, so that a lack of memory is noticed
         # early.
         longest_first = sorted(range(len(tokens)), key=lambda member: -lengths[member])
-        fitting = [min(length, _TOKENS) for length in lengths]  # a longer line has a batch for itself
+        fitting = [min(length, _TOKENS) for length in lengths]  # a line that is longer than the limit has its own batch
         for members in batch_by_size(longest_first, fitting.__getitem__, max_tokens=_TOKENS, max_sentences=batch_size):
             sample = dataset.collater([dataset[member] for member in members])
             if device.type == "cuda":
@@ -405,7 +411,8 @@ class TextModel:
 
     def _build_generator(self, n_best: int, beam: int | None, length: int, generation: Mapping[str, Any]) -> Any:
         options = self._search_options(n_best, beam, generation)
-        options["lenpen"] = float(options.get("lenpen", 1))  # an integer power of a length may need more than 64 bits
+        # lenpen is the power of a length, which may need more than 64 bits as an integer
+        options["lenpen"] = float(options.get("lenpen", 1))
         options.setdefault("max_len_b", 200)
         if length:
             options["max_len_b"] = max(options["max_len_b"], length)
@@ -415,7 +422,8 @@ class TextModel:
                 task.cfg = copy.copy(task.cfg)
                 task.cfg.search_preset = "fairseq"
             with quiet():
-                generator = task.build_generator([self.model], Namespace(**options))  # this checks the options
+                # building a generator checks the options
+                generator = task.build_generator([self.model], Namespace(**options))
             if self.engine is not None:
                 generator = self.engine.build_generator(options)
             self._generator = options, generator

@@ -1,4 +1,4 @@
-"""Outputs of a model for one sentence: texts, scores, and the origin of each word. Numbers are NumPy arrays.
+"""Outputs of a model for one sentence, with texts, scores and the origin of each word. All numbers are NumPy arrays.
 
 Legend: ``S`` source length and ``T`` output length, including end symbols.
 """
@@ -23,21 +23,21 @@ Float32Array = NDArray[np.float32]
 
 @dataclass(frozen=True, repr=False)
 class Output:
-    """One output.
+    """One output of a model.
 
     Attributes:
         text: the untokenised output.
         score: base-2 score as printed by fairseq: the mean log-probability per token, or the score that the search
             itself defines.
         tokens: the generated tokens, including the end symbol.
-        known: whether the dictionary contains each token. The other tokens were copied.
+        known: for each token, whether the dictionary contains it. The other tokens were copied.
         probabilities: probability of each token given the previous tokens, (T,).
         attention: attention weights of each token, (T, S). ``None`` for models without attention.
         copied: probability that each token was copied, (T,). ``None`` for models that do not copy.
         copied_from: distribution over the source tokens from which each token was copied, (T, S). ``None`` for models
             that do not copy.
-        granularity: for each layer, the granularity of each token (0 = template, 1 = detail), (T,). It is NaN for the
-            end symbol, because the model never reads that symbol. Empty for models without granularities.
+        granularity: for each layer, the granularities of the tokens (0 = template, 1 = detail), (T,). The end symbol
+            has NaN, because the model never reads it. It is empty for models without granularities.
     """
 
     text: str
@@ -58,12 +58,12 @@ class Output:
 
 @dataclass(frozen=True, repr=False)
 class Generated:
-    """Outputs of a model for one line.
+    """All outputs of a model for one line.
 
     Attributes:
         source: the tokens that the model read, including the end symbol. Empty for an empty line.
-        known: whether the dictionary contains each source token.
-        outputs: outputs, best first. Empty for an empty line.
+        known: for each source token, whether the dictionary contains it.
+        outputs: outputs for the line, best first. Empty for an empty line.
         granularity: for each layer, the granularities of the source tokens, (S,).
         cut: whether the line was too long and was truncated.
         unknown: a warning, if more than a fifth of the words are not in the dictionary.
@@ -86,9 +86,9 @@ def describe_outputs(
     """Describe the hypotheses of one sentence.
 
     Args:
-        spelt: the source tokens with the ids of real words, with padding, (S',).
-        hypotheses: hypotheses from the task, best first. Copies and granularities come from their traces, if there are
-            any.
+        spelt: the padded source tokens (S',), in which unknown words have their spelling ids.
+        hypotheses: hypotheses from the task, best first. Their traces, if there are any, contain the copies and
+            granularities.
     """
     dictionary = model.task.source_dictionary
     is_token = spelt.ne(dictionary.pad())
@@ -107,7 +107,7 @@ def _details(trace: Trace) -> dict[str, Any]:
     details: dict[str, Any] = {
         name: array(trace.steps[name]) for name in ("copied", "copied_from") if name in trace.steps
     }
-    # The granularity of a token is computed in the step that reads it, which follows the step that writes it.
+    # A step reads the token that the previous step has written, and computes its granularity.
     read = trace.granularities()[1].items()
     return details | {"granularity": {layer: np.append(array(z)[1:], np.float32("nan")) for layer, z in read}}
 
@@ -121,7 +121,7 @@ def _output(model: "TextModel", hypothesis: dict[str, Any], source: list[str], i
         weights = array(attention[is_token.to(attention.device)].t()[: len(tokens)])
     words = [token for token, index in zip(tokens, ids, strict=True) if index != dictionary.eos()]
     if model.replaces_unknown and weights is not None and len(source) > 1:
-        attended = weights[:, :-1].argmax(axis=1)  # the end symbol is left out
+        attended = weights[:, :-1].argmax(axis=1)  # the end symbol cannot be selected
         words = [source[attended[n]] if ids[n] == dictionary.unk() else word for n, word in enumerate(words)]
     return Output(
         text=model.text.restore(" ".join(words)),

@@ -1,4 +1,4 @@
-"""Adaptations of fairseq, torch and Hydra. ``table`` lists the patches and their reasons."""
+"""Adaptations of fairseq, torch and Hydra. ``table`` lists all patches with their reasons."""
 
 from .. import register
 

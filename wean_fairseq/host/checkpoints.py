@@ -1,6 +1,6 @@
-"""Write checkpoints of fairseq-train atomically, read them safely, and resume only from matching ones.
+"""Write checkpoints of fairseq-train atomically, read them safely, and resume only from matching checkpoints.
 
-See ``table``.
+``table`` contains the reasons.
 """
 
 import copy
@@ -30,7 +30,7 @@ from .options import check_training
 from .patches import Original
 
 logger = logging.getLogger(__name__)
-# Methods that restore the optimiser, the schedule, the meters, the batches and the task from a checkpoint.
+# Methods that restore the state of optimiser, schedule, meters, batches and task from a checkpoint.
 _RESTORES = {"load_state_dict", "set_checkpoint_dict"}
 
 
@@ -43,7 +43,7 @@ def copy_checkpoint(_original: Original, src_path: str, dst_path: str, overwrite
 
 
 def verify_checkpoint_directory(_original: Original, save_dir: str) -> None:
-    """Create the directory and lock it for this training. fairseq calls this in the first process.
+    """Create the directory and lock it for this training. fairseq calls this only in the first process.
 
     Raises:
         UserError: if files cannot be written there, or another training writes into it.
@@ -60,7 +60,8 @@ def verify_checkpoint_directory(_original: Original, save_dir: str) -> None:
 def torch_persistent_save(original: Original, obj: Any, filename: str, async_write: bool = False) -> None:
     """Write a checkpoint and its checksum, each atomically. Raise the errors of ``writing.save``."""
     if async_write:
-        # With --write-checkpoints-asynchronously, iopath finishes the file later, so no checksum can be recorded here.
+        # With --write-checkpoints-asynchronously, iopath finishes the file after this call, so no checksum can be
+        # recorded here.
         Manifest(Path(filename).parent).forget(Path(filename).name)
         original(obj, filename, async_write)
     else:
@@ -96,7 +97,8 @@ def load_checkpoint_to_cpu(
     try:
         state = cast("dict[str, Any]", checkpoint_utils._upgrade_state_dict(state))
     except (LookupError, TypeError, AttributeError) as error:
-        missing = str(error).partition("\n")[0].removeprefix("Missing key ")  # OmegaConf's message
+        # the name of the missing value, from OmegaConf's message
+        missing = str(error).partition("\n")[0].removeprefix("Missing key ")
         raise Damaged(f"{path} is damaged, or was not written by fairseq-train: it lacks {missing}.") from error
     state["task_state"] = {**(state.get("task_state") or {}), "checkpoint": str(path)}
     return state
@@ -106,12 +108,13 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
     """Resume from the checkpoint that ``resume.choose`` selects. All processes load the same checkpoint.
 
     Raises:
-        UserError: if no checkpoint can be resumed, it does not fit this training, or an option is out of range.
+        UserError: if no checkpoint can be loaded, the checkpoint does not fit this training, or an option is out of
+            range.
     """
     check_training(trainer.cfg)
-    if trainer.checkpoint_suffix:  # each process has a part of the model, which fairseq loads
+    if trainer.checkpoint_suffix:  # if each process has a part of the model, fairseq loads the parts itself
         return original(cfg, trainer, **kwargs)
-    # The processes share no memory, and each might see another state of the folder, so the first process chooses.
+    # The first process chooses, because the processes share no memory and may see different states of the folder.
     path, is_older = _agree_on_checkpoint(cfg, trainer)
     names_one = is_named(cfg)
     cfg = _starting_from(cfg, path if is_older else None)
@@ -124,7 +127,7 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
             raise UserError(f"cannot resume from {path}: {error}") from error
         raise
     except Exception as error:
-        # fairseq hides the reason in the context of its error.
+        # fairseq's error does not contain the reason, which is only in the error's context.
         if "Cannot load model parameters" in str(error) and not isinstance(error.__context__, UserError):
             raise _other_model(str(path), error.__context__ or error) from error
         if not _RESTORES.isdisjoint(frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)):
@@ -133,7 +136,8 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
     wrong = wrong_in_optimizer(trainer.optimizer.optimizer) if path is not None else None
     if wrong is not None:
         raise _cannot_resume(path, f"{wrong} of the optimiser has the wrong type or size")
-    if names_one:  # a run that starts from a named checkpoint is new, even if it was the last checkpoint of its run
+    # a run that starts from a named checkpoint counts as a new run, even if an earlier run ended with this checkpoint
+    if names_one:
         stopping.forget_patience()
     elif stopping.stop_if_done(trainer) and is_older:
         _make_last(Path(str(path)), cfg, trainer)
@@ -169,16 +173,16 @@ def load_model_ensemble_and_task(original: Original, filenames: list[str], *args
 
 
 def _starting_from(cfg: CheckpointConfig, older: str | None) -> CheckpointConfig:
-    """Return a configuration that names an older checkpoint, or the file in the folder of an export.
+    """Return a configuration that names the older checkpoint, or the weights file of an exported folder.
 
-    If a folder is named, fairseq starts without a model and without an error.
+    If the configuration names a folder, fairseq starts without a model and reports no error.
     """
     start = cfg.finetune_from_model
     if older is None and not (start and Path(start).is_dir()):
         return cfg
     cfg = copy.deepcopy(cfg)
     with open_dict(cfg):
-        if older is not None:  # fairseq would load checkpoint_last.pt, which is missing or damaged
+        if older is not None:  # otherwise fairseq would load checkpoint_last.pt, which is missing or damaged
             cfg.restore_file, cfg.finetune_from_model = older, None
         else:
             cfg.finetune_from_model = str(Path(str(start)) / WEIGHTS)
@@ -186,7 +190,7 @@ def _starting_from(cfg: CheckpointConfig, older: str | None) -> CheckpointConfig
 
 
 def _agree_on_checkpoint(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:
-    """Return the path that the first process chooses, and True if fairseq would choose another path.
+    """Return the path that the first process chooses, and whether fairseq itself would choose another path.
 
     All processes return the same path or raise the same error.
     """
@@ -209,21 +213,21 @@ def _agree_on_checkpoint(cfg: CheckpointConfig, trainer: Any) -> tuple[str | Non
 
 
 def _remove_partial(folder: Path) -> None:
-    """Remove the partial files of killed processes."""
+    """Remove partial files that killed processes have left in a folder."""
     removed = remove_partial(folder)
     if removed:
         logger.info(f"Removed {removed} partial file(s) left by killed processes from {folder}")
 
 
 def _make_last(path: Path, cfg: CheckpointConfig, trainer: Any) -> None:
-    """Copy the checkpoint of a finished training to replace a missing or damaged last checkpoint."""
+    """Replace a missing or damaged last checkpoint by a copy of the checkpoint of a finished training."""
     if trainer.should_save_checkpoint_on_current_rank and not (cfg.no_save or cfg.no_last_checkpoints):
         writing.copy(path, Path(cfg.save_dir) / LAST)
         logger.info(f"Copied {path} to {LAST}")
 
 
 def _check_fits(choice: Choice | None, trainer: Any) -> None:
-    """Refuse dictionaries with a different order of words, and a schedule that cannot use the saved state."""
+    """Refuse a checkpoint whose dictionaries order words differently, or whose schedule state cannot be used."""
     if choice is None:
         return
     if hasattr(trainer.task, "check_dictionaries"):
@@ -255,7 +259,7 @@ def _other_model(path: str, error: BaseException) -> UserError:
 
 
 def _in_short(error: BaseException) -> str:
-    """Return the most informative line of an error, cut to a readable length. torch's first line is a title."""
+    """Return the most informative line of an error, shortened. torch's first line is only a title."""
     said = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
     lines = [line.strip() for line in said.splitlines()] or [type(error).__name__]
     said = lines[1] if len(lines) > 1 else lines[0]
@@ -265,6 +269,6 @@ def _in_short(error: BaseException) -> str:
 def _arch_of(path: str) -> str:
     try:
         name = options_of(read_checkpoint(path, lazily=True), "model").get("_name")
-    except UserError:  # the path names several files
+    except UserError:  # the path is a list of several files
         return ""
     return "" if name is None else f" is of --arch {name} and"

@@ -1,4 +1,4 @@
-"""Adapt fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
+"""Adapt fairseq's command lines: explain a wrong or missing name in one sentence, and print help for an arch."""
 
 import argparse
 import sys
@@ -21,9 +21,11 @@ from .patches import Original
 from .settings import escape_on_terminals
 
 _PACKAGE = __name__.partition(".")[0]
-# Options and their packages. Without the first one, fairseq ends with exit status 0 and without a training.
+# Options that need an additional package, and the name of this package. If iopath is missing, fairseq trains nothing
+# and exits with status 0.
 _PACKAGES = {"write_checkpoints_asynchronously": "iopath", "use_plasma_view": "pyarrow"}
-_STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq's, which can train any model here
+# fairseq's own criterions that can train any model of this package
+_STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")
 
 
 def parse_args_and_arch(
@@ -50,7 +52,7 @@ def parse_args_and_arch(
         _check(parser, named)
     parsed = original(parser, input_args, *args, **kwargs)
     values = parsed[0] if isinstance(parsed, tuple) else parsed
-    if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for it
+    if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for the length of the schedule
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
     for name, package in _PACKAGES.items():
         if getattr(values, name, False) and find_spec(package) is None:
@@ -62,7 +64,10 @@ def parse_args_and_arch(
 
 
 def _names(arguments: Iterable[str]) -> Namespace:
-    """Return the names on a command line, before fairseq's parser knows its options. ``None`` for missing ones."""
+    """Return the names (such as the arch) on a command line, before fairseq's parser knows their options.
+
+    A missing name is ``None``.
+    """
     reader = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for option in ("--task", "--criterion", "--path"):
         reader.add_argument(option)
@@ -70,7 +75,7 @@ def _names(arguments: Iterable[str]) -> Namespace:
     reader.add_argument("-h", "--help", action="store_true")
     try:
         return reader.parse_known_args(list(arguments))[0]
-    except argparse.ArgumentError:  # a name without its value, which fairseq's parser reports
+    except argparse.ArgumentError:  # a name option without a value, which fairseq's parser will report
         return reader.parse_args([])
 
 
@@ -104,7 +109,7 @@ def _check_task(command: str, path: str | None, default: str | None) -> None:
         try:
             cfg = read_model(path.partition(":")[0])["cfg"] or {}
             task = (cfg.get("task") or {}).get("_name")
-        except UserError:  # the error is reported when the model is loaded
+        except UserError:  # loading the model will report this error
             task = default
     if task in _ours(TASK_REGISTRY):
         raise UserError(f"{path} was trained with --task {task}: give {command} the same option.")
@@ -116,7 +121,7 @@ def check_pairing(arch: str, criterion: str) -> None:
     """Refuse a criterion that cannot train an arch of this package, or that would drop its additional losses.
 
     Raises:
-        UserError: with the criterion to use.
+        UserError: if the pair is refused. The message names the criterion to use.
     """
     model = ARCH_MODEL_REGISTRY.get(arch)
     if not capabilities_of(model).computes_loss or criterion in _ours(REGISTRIES["criterion"]["registry"]):
@@ -160,13 +165,14 @@ def _print_help(command: str, named: Namespace) -> None:
             group = parser.add_argument_group(title)
             gen_parser_from_dataclass(group, options() if isinstance(options, type) else options)
             for action in group._group_actions:
-                if str(action.default).startswith("${") or not action.option_strings:  # a fairseq option
+                # a positional argument, or an option of fairseq with an interpolated default
+                if str(action.default).startswith("${") or not action.option_strings:
                     action.help = argparse.SUPPRESS
     parser.print_help()
 
 
 def arch_defaults(arch: str) -> Any:
-    """Return the options of an arch with their defaults. ``None`` for a fairseq arch without a dataclass."""
+    """Return the options of an arch with their defaults. Return ``None`` for an arch of fairseq without a dataclass."""
     kind = getattr(ARCH_MODEL_REGISTRY[arch], "__dataclass", None)
     if kind is None:
         return None

@@ -1,4 +1,4 @@
-"""Stop a training that diverges before a checkpoint is saved, and name the batch."""
+"""Stop a diverging training before it saves a checkpoint, and name the sentences of the batch."""
 
 import math
 from typing import Any
@@ -11,20 +11,21 @@ _SHOWN = 8  # maximum number of sentences of a batch that a message names
 
 
 class Diverged(UserError):
-    """The loss is NaN, infinite, or far above the loss of an untrained model."""
+    """Error for a loss that is NaN, infinite, or far above the loss of an untrained model."""
 
 
 def check_loss(loss: Any, sample: dict[str, Any], limit: float, where: str) -> None:
     """Raise ``Diverged`` if the parameters must not be updated with this loss.
 
     Args:
-        loss: sum over the batch, in nats.
+        loss: sum of the losses in the batch, in nats.
         sample: fairseq's batch, with ``id`` and ``ntokens``.
-        limit: maximum loss in nats per token. 0 = no limit. An untrained model has ln(dictionary size), about 10.
-        where: place for the message, such as "update 12".
+        limit: maximum loss in nats per token. 0 = no limit. The loss of an untrained model is ln(dictionary size),
+            which is about 10.
+        where: point in the training for the message, such as "update 12".
 
     Raises:
-        Diverged: with the sentences of the batch.
+        Diverged: if the loss is refused. The message names the sentences of the batch.
     """
     per_token = float(torch.as_tensor(loss).detach()) / max(1, int(sample.get("ntokens", 1)))
     if not math.isfinite(per_token):

@@ -20,17 +20,17 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import explanations, one_line, sentence_of
 
-# torch's messages if the process at the other end of a connection has ended or does not answer.
+# torch's messages if the other process of a connection has ended or does not answer.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
-_NO_GPU = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs")  # torch's messages
-# fairseq's messages for options that it does not accept, and NumPy's message for a seed from fairseq.
+_NO_GPU = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs")  # torch's messages about missing GPUs
+# Packages whose errors report options that they do not accept. NumPy reports a seed from fairseq.
 _REFUSING = {"fairseq", "fairseq_cli", "numpy"}
 _OF_OPTIONS = re.compile(
     r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|world size is"
     "|Dataset not found|same number of examples"
 )
 _PACKAGE = __name__.partition(".")[0]
-_CALLERS = {"fairseq", "fairseq_cli", _PACKAGE}  # the code that calls libraries
+_CALLERS = {"fairseq", "fairseq_cli", _PACKAGE}  # packages whose code calls libraries
 
 
 def show_errors_as_sentences() -> None:
@@ -60,12 +60,12 @@ def _report(
 
 
 def explain(error: BaseException) -> str | None:
-    """Return the sentence that is shown instead of a traceback, or ``None`` for an error that is not the host's."""
+    """Return the sentence that is shown instead of a traceback, or ``None`` for an unknown error."""
     return _explain_part(error) or _explain_known(error) or _explain_other(error)
 
 
 def _explain_part(error: BaseException) -> str | None:
-    """Explain any error in fairseq's code of a tokenizer, BPE or score, and values that Hydra does not accept."""
+    """Explain errors in fairseq's code of a tokenizer, BPE or scorer, and values that Hydra does not accept."""
     reason = one_line(error).lstrip("* ")[:200] or type(error).__name__
     kinds = {type(frame.f_locals.get("self")) for frame, _ in walk_tb(error.__traceback__)}
     for option in ("tokenizer", "bpe", "scoring"):
@@ -90,10 +90,11 @@ def _explain_known(error: BaseException) -> str | None:
         return f"--model-overrides must be a dictionary, such as {{'beam': 4}} ({message[:200]})."
     if module == "fairseq_cli" and isinstance(error, ZeroDivisionError):
         return "no sentence was decoded: all of them are longer than the model or the options allow."
-    # fairseq raises errors of these types for options. Errors of the operating system have a number.
+    # fairseq raises errors of these types for invalid options. An OSError from the operating system has an error
+    # number, so it is excluded.
     refuses = isinstance(error, AssertionError | ValueError | NotImplementedError | OSError)
     if refuses and place.startswith("fairseq.optim.lr_scheduler"):
-        reason = message or extract_tb(error.__traceback__)[-1].line  # an assertion without a message
+        reason = message or extract_tb(error.__traceback__)[-1].line  # the source line, if an assertion has no message
         return f"the options of --lr-scheduler do not suit each other ({reason}): see fairseq-train --help."
     if refuses and getattr(error, "errno", None) is None and module in _REFUSING and _OF_OPTIONS.search(message):
         return f"{message.rstrip('.!')}."
@@ -111,13 +112,17 @@ def _explain_known(error: BaseException) -> str | None:
 
 
 def _explain_other(error: BaseException) -> str | None:
-    """Name the place of any other error that fairseq's own code causes. Errors of torch have a traceback."""
+    """Explain any other error that fairseq's own code raises, by the place where it was raised.
+
+    Errors that torch raises are shown as tracebacks.
+    """
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
     roots = [module.partition(".")[0] for module in modules]
     last = max((number for number, root in enumerate(roots) if root in _CALLERS), default=None)
     if last is None or roots[last] == _PACKAGE or "torch" in roots[last:] or not isinstance(error, Exception):
         return None
-    reason = one_line(error)[:200] or extract_tb(error.__traceback__)[-1].line  # an assertion without a message
+    # the source line, if an assertion has no message
+    reason = one_line(error)[:200] or extract_tb(error.__traceback__)[-1].line
     return (
         f"fairseq failed in {modules[last]} ({type(error).__name__}: {reason}): check the options with --help; "
         "WEAN_TRACEBACK=1 shows the traceback."

@@ -1,4 +1,4 @@
-"""Files and lines that fairseq reads in its own way."""
+"""Adapt how fairseq reads files and lines."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def alignment_words(original: Original, path: str | None) -> Any:
     """Read the file of ``--replace-unk [FILE]``. fairseq passes "@@ " if no file is given.
 
     Raises:
-        UserError: if the file cannot be read, or a line does not have two words.
+        UserError: if the file cannot be read, or a line does not consist of two words.
     """
     if path in (None, "", "@@ "):
         return original("" if path == "@@ " else path)
@@ -47,15 +47,15 @@ def refuse_fasta(_original: Original, _dataset: Any, path: str) -> NoReturn:
 
 
 def read_buffers(_original: Original, file: str, buffer_size: int) -> Iterator[list[str]]:
-    """Read the lines of fairseq-interactive as ``read_typed_lines`` does."""
+    """Read the input lines of fairseq-interactive with ``read_typed_lines``."""
     return read_typed_lines(file, buffer_size)
 
 
 def preprocess(original: Original, args: Any) -> Any:
-    """Run fairseq-preprocess if its input paths are files and its output folder contains no dictionaries.
+    """Run fairseq-preprocess after checking that inputs are files and the output folder has no dictionaries.
 
     Raises:
-        UserError: with the file or the option.
+        UserError: if a check fails. The message names the file or the option.
     """
     check_range("workers", [args.workers], 1, MOST_PROCESSES)
     prefixes = ",".join(filter(None, (args.trainpref, args.validpref, args.testpref))).split(",")

@@ -17,14 +17,14 @@ from .patches import Original
 
 
 class _Watch:
-    """Waits for Ctrl-C in a training of one process."""
+    """Waits for Ctrl-C while a training with one process runs."""
 
     def __init__(self) -> None:
         self.active = False
         self.asked = False
 
     def start(self) -> None:
-        """Handle the next Ctrl-C, unless SIGINT already has a handler or is ignored, as in the background."""
+        """Handle the next Ctrl-C, unless SIGINT has another handler or is ignored, as in background processes."""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._ask)
@@ -35,16 +35,16 @@ class _Watch:
         print_message("wean_fairseq", "stopping after this update; Ctrl-C again stops at once.")
 
     def stop(self) -> None:
-        """Restore Python's handler of SIGINT."""
+        """Restore Python's default handler of SIGINT."""
         if signal.getsignal(signal.SIGINT) == self._ask:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_watch = _Watch()  # watch of the running training
+_watch = _Watch()  # the watch that waits for Ctrl-C in the running training
 
 
 def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
-    """Run a command of fairseq with options that this machine can run. Ctrl-C ends it with one sentence."""
+    """Run a command of fairseq after adapting its options to this machine. Ctrl-C ends it with one sentence."""
     global _watch  # noqa: PLW0603 - fairseq hands nothing from here to its loop
     precision.adapt_precision(cfg)
     launchers.use_gloo(cfg)
@@ -67,7 +67,7 @@ def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs
 def validate_and_save(
     original: Original, cfg: Any, trainer: Any, task: Any, epoch_itr: Any, valid_subsets: Any, end_of_epoch: bool
 ) -> Any:
-    """Call fairseq's function, which follows every update. After Ctrl-C, save a checkpoint and exit."""
+    """Call fairseq's function of this name, which runs after every update. After Ctrl-C, save a checkpoint and exit."""
     watch = _watch
     if watch.active and not watch.asked:
         watch.start()

@@ -1,4 +1,4 @@
-"""Set up training processes that torchrun or Slurm has started, even on machines without a GPU."""
+"""Set up training processes that were started by torchrun or Slurm, also on machines without a GPU."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from ..console import end_with_parent
 from ..errors import UserError
 from .patches import Original
 
-_LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # variables of torchrun
+_LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # environment variables that torchrun sets
 
 
 def use_gloo(cfg: DictConfig) -> None:
@@ -37,12 +37,12 @@ def use_gloo(cfg: DictConfig) -> None:
         with open_dict(distributed):
             if distributed.distributed_backend == "nccl":
                 distributed.distributed_backend = "gloo"
-            if distributed.ddp_backend == "pytorch_ddp":  # this backend needs the number of a GPU
+            if distributed.ddp_backend == "pytorch_ddp":  # the backend pytorch_ddp needs the number of a GPU
                 distributed.ddp_backend = "legacy_ddp"
 
 
 def infer_init_method(original: Original, cfg: DistributedTrainingConfig, force_distributed: bool = False) -> None:
-    """Use the number of processes that the launcher has started."""
+    """Set the number of processes to the number that the launcher has started."""
     env = os.environ
     if cfg.distributed_world_size < 1:
         raise UserError(f"--distributed-world-size must be 1 or more, but is {cfg.distributed_world_size}.")
@@ -59,12 +59,12 @@ def init_from_torchrun(_original: Original, cfg: DistributedTrainingConfig) -> N
     cfg.distributed_world_size = _number("WORLD_SIZE")
     cfg.distributed_rank = _number("RANK")
     cfg.device_id = cfg.distributed_rank % max(1, torch.cuda.device_count())
-    cfg.distributed_no_spawn = True  # torchrun has started the processes
+    cfg.distributed_no_spawn = True  # fairseq must not start processes, because torchrun has started them
     end_with_parent()
 
 
 def init_from_slurm(original: Original, cfg: DistributedTrainingConfig, pipelines: int | None) -> bool:
-    """Set up a task of Slurm that sees no GPU, only its own, or all GPUs of the machine."""
+    """Set up a process that Slurm started, which may see no GPU, only its own GPU, or all GPUs of the machine."""
     is_slurm = bool(original(cfg, pipelines))
     gpus = torch.cuda.device_count()
     if is_slurm and gpus == 0:  # fairseq starts one process per GPU if the machine has one task
@@ -77,7 +77,10 @@ def init_from_slurm(original: Original, cfg: DistributedTrainingConfig, pipeline
 
 
 def _number(variable: str) -> int:
-    """Return a number of the launcher, or 1 if there is none. Raise ``UserError`` if it is not a whole number."""
+    """Return a number that the launcher has put into an environment variable, or 1 if the variable is not set.
+
+    Raise ``UserError`` if it is not a whole number.
+    """
     text = os.environ.get(variable, "1")
     if not re.fullmatch("[0-9]{1,9}", text):
         raise UserError(f"{variable} in the environment is {text!r:.40}, not a whole number: unset it.")

@@ -17,7 +17,7 @@ from ..optim.fused_adam import read_betas
 from ..ranges import ANY, MOST_PROCESSES, check_positive, check_range, check_share, values_of
 from ..storage.search import check_generation
 
-_LARGEST_FLOAT = 1e30  # numbers that PyTorch converts to float32
+_LARGEST_FLOAT = 1e30  # largest number that options may have, because PyTorch converts these numbers to float32
 _OF_TRAINING: dict[tuple[str, str], tuple[float, float]] = {  # section and option: minimum and maximum
     ("optimizer", "weight_decay"): (0, _LARGEST_FLOAT),
     ("optimizer", "momentum"): (0, 1),
@@ -46,9 +46,9 @@ _AT_LEAST = {  # minimum of the options that have no maximum, as section.name
 }
 for _least, _names in _AT_LEAST.items():
     _OF_TRAINING |= {(section, name): (_least, ANY) for section, _, name in (n.partition(".") for n in _names.split())}
-_SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the names of an arch's sizes
+_SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the options of an arch that are sizes
 _MOST_LAYERS = 1000
-_SHARES = ("dropout", "layerdrop")  # suffixes of the names of an arch's shares
+_SHARES = ("dropout", "layerdrop")  # suffixes of the options of an arch that are shares between 0 and 1
 _OF_BATCHES: dict[str, tuple[str, float, float]] = {
     "max_sentences": ("batch-size", 1, ANY),
     "max_tokens": ("max-tokens", 1, ANY),
@@ -123,7 +123,7 @@ def check_training(cfg: Any) -> None:
 
 
 def check_model(cfg: Any) -> None:
-    """Raise ``UserError`` for a negative size or a dropout of 1 or more, naming the option."""
+    """Raise ``UserError`` with the name of an option that is a negative size or a dropout of 1 or more."""
     options = cfg if isinstance(cfg, DictConfig) else vars(cfg)
     for name in options:
         value = options[name]

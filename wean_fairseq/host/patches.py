@@ -1,7 +1,8 @@
 """Apply a table of patches to fairseq.
 
-A module that is not imported yet is patched when its code has run, by an import hook. Before a function is replaced,
-the digest of its source is compared with the digest of the function for which the replacement was written.
+If a module is not imported yet, an import hook patches it after its code has run. Each replacement was written for a
+function with a certain source. Before a function is replaced, the digest of its source is compared with the digest of
+that source.
 """
 
 import functools
@@ -27,15 +28,15 @@ _PACKAGES = ("fairseq", "fairseq_cli")
 
 @dataclass(frozen=True)
 class Patch:
-    """A fairseq function that is replaced, or a setting of a library or of Python that is changed.
+    """A patch: a function of fairseq that is replaced, or a setting of a library or of Python that is changed.
 
     Attributes:
         target: the function, such as ``fairseq.trainer:Trainer.train_step``, or a description of the setting.
-        replacement: function that is called with the original function and its arguments. Without ``source``, it
-            changes the setting and accepts no arguments.
+        replacement: function that is called instead of the original function, which is its first argument. For a
+            setting (without ``source``), the function changes the setting and has no arguments.
         defect: reason for the patch.
         test: a test of the patch, as ``file::function`` below ``tests/``.
-        source: ``digest`` of the function that is replaced. Empty for a setting.
+        source: ``digest`` of the function for which the replacement was written. It is empty for a setting.
     """
 
     target: str
@@ -46,10 +47,10 @@ class Patch:
 
 
 def install(patches: Sequence[Patch]) -> None:
-    """Change the settings, and replace the functions in all modules that are imported now or later.
+    """Change the settings, and replace the functions in all fairseq modules, also in those imported later.
 
     Raises:
-        UserError: if a function differs in the installed fairseq. The message names the function.
+        UserError: if a function of the installed fairseq has another source. The message names the function.
     """
     for patch in patches:
         if not patch.source:
@@ -62,13 +63,19 @@ def install(patches: Sequence[Patch]) -> None:
 
 
 def read_literals_only() -> None:
-    """Replace ``eval`` in the modules of fairseq that are imported. ``_Loader`` replaces it in the others."""
+    """Replace ``eval`` in all fairseq modules that are already imported.
+
+    ``_Loader`` replaces it in modules that are imported later.
+    """
     for _, module in _imported_modules():
         vars(module)["eval"] = read_literal
 
 
 def digest(function: Any) -> str:
-    """Return the first 16 hexadecimal digits of the SHA-256 of a function's source. Empty if there is no source."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of a function's source.
+
+    Return an empty text if the source is not available.
+    """
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :] if code else []
     if not lines:
@@ -77,7 +84,10 @@ def digest(function: Any) -> str:
 
 
 def _imported_modules() -> Iterator[tuple[str, ModuleType]]:
-    """Yield fairseq's modules with their names. ``python -m fairseq_cli.train`` runs its module as ``__main__``."""
+    """Yield fairseq's modules with their names.
+
+    If Python was started with ``-m fairseq_cli.train``, this module is stored under the name ``__main__``.
+    """
     for name, module in list(sys.modules.items()):
         if name == "__main__":
             name = getattr(getattr(module, "__spec__", None), "name", name)  # noqa: PLW2901 - its own name
@@ -86,7 +96,7 @@ def _imported_modules() -> Iterator[tuple[str, ModuleType]]:
 
 
 def _replace(name: str, module: ModuleType, patches: Sequence[Patch]) -> None:
-    """Replace the functions of a module, all or none of them."""
+    """Replace either all patched functions of a module or, if one of them differs, none."""
     replaced: list[tuple[Any, str, Any]] = []
     for patch in patches:
         of_module, _, function = patch.target.partition(":")
@@ -111,7 +121,7 @@ def _replace(name: str, module: ModuleType, patches: Sequence[Patch]) -> None:
 
 
 def _replacement(patch: Patch, original: Any) -> Any:
-    """Return the function that replaces a function or a static method."""
+    """Return the function that replaces ``original``, which is a function or a static method."""
     is_static = isinstance(original, staticmethod)
     function = original.__func__ if is_static else original
 

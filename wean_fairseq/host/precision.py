@@ -1,4 +1,4 @@
-"""Adapt options for half precision and TF32 to the machine, or refuse them in one sentence."""
+"""Adapt the options for half precision and TF32 to the machine, or explain in one sentence why they cannot be used."""
 
 import importlib.util
 import logging
@@ -21,7 +21,8 @@ def adapt_precision(cfg: DictConfig) -> None:
         cfg: the configuration of a training. Its section ``common`` is changed in place.
 
     Raises:
-        UserError: for ``--fp16`` without a GPU, or memory-efficient half precision with an optimiser in float32.
+        UserError: for ``--fp16`` without a GPU, or for memory-efficient half precision with an optimiser that needs
+            float32.
     """
     common = cfg.common
     on_gpu = torch.cuda.is_available() and not common.cpu
@@ -42,17 +43,17 @@ def adapt_precision(cfg: DictConfig) -> None:
         if not common.bf16:
             raise UserError("--tpu needs torch_xla, which is not installed: leave it out.")
         with open_dict(common):
-            common.tpu = False  # fairseq sets it with --bf16, because once only TPUs had bfloat16
-            # fairseq builds one vector of the parameters per GPU, which fails without a GPU.
+            common.tpu = False  # fairseq turns this on with --bf16, because in the past only TPUs had bfloat16
+            # By default, fairseq builds one vector of all parameters per GPU, which fails without a GPU.
             common.fp16_no_flatten_grads = common.fp16_no_flatten_grads or not on_gpu
 
 
 def set_tf32(enabled: bool) -> None:
-    """Enable or disable the rounding of float32 factors to TF32 on a GPU.
+    """Enable or disable TF32 on a GPU, which rounds the factors of products in float32.
 
-    PyTorch's defaults differ: cuDNN's recurrent networks round, and matrix products do not.
+    PyTorch's defaults differ: cuDNN's recurrent networks use TF32, and matrix products do not.
     """
     chosen = "tf32" if enabled else "ieee"
-    backends: Any = torch.backends  # because its stubs do not contain ``cudnn.conv``
+    backends: Any = torch.backends  # untyped, because the type stubs of torch do not contain ``cudnn.conv``
     for library in (backends.cuda.matmul, backends.cudnn.rnn, backends.cudnn.conv):
         library.fp32_precision = chosen

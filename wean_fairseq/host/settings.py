@@ -1,4 +1,4 @@
-"""Settings of libraries and of Python that are changed when the plugin is registered."""
+"""Change settings of libraries and of Python when the plugin is registered."""
 
 import io
 import logging
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..console import printable_lines
 
-# Messages of warnings of fairseq, Hydra and torch that appear in every run and that users cannot avoid.
+# Parts of warnings from fairseq, Hydra and torch that appear in every run and that users cannot avoid.
 _NOISE = ["hydra.experimental", "version_base", "@package _group_", "strict flag", "pin_memory", "torch.cuda.amp."]
 _NOISE += ["'config' is validated against ConfigStore schema"]
 
@@ -24,7 +24,7 @@ def hide_noise() -> None:
 
 
 def provide_numpy_compat() -> None:
-    """Provide ``numpy.compat.long`` if NumPy no longer has ``compat``."""
+    """Provide ``numpy.compat.long``, which fairseq needs, if NumPy no longer has ``compat``."""
     if not hasattr(np, "compat"):
         vars(np)["compat"] = SimpleNamespace(long=int)
 

@@ -1,7 +1,7 @@
 """Detect a finished training, so that starting it again adds no updates.
 
-fairseq forgets the count of ``--patience`` when it is restarted, and checks ``--max-update`` only after an update. A
-training that is restarted until it is complete would run more updates than an uninterrupted training.
+fairseq forgets the count of ``--patience`` when it is restarted, and checks ``--max-update`` only after an update.
+Therefore a training that is restarted until it is complete would run more updates than an uninterrupted one.
 """
 
 import logging
@@ -15,13 +15,16 @@ logger = logging.getLogger(__name__)
 
 
 def patience() -> dict[str, Any]:
-    """Return the number of validations without improvement and the best score. It is empty outside of a training."""
+    """Return the count of ``--patience`` (validations without improvement) and the best score.
+
+    It is empty outside of a training.
+    """
     counter = _counter()
     return {name: getattr(counter, name) for name in _COUNTED if hasattr(counter, name)}
 
 
 def restore_patience(state: dict[str, Any]) -> None:
-    """Continue counting from a state that ``patience`` returned."""
+    """Restore the count of ``--patience`` from a state that ``patience`` returned."""
     counter = _counter()
     if counter is not None:
         for name in state.keys() & _COUNTED:
@@ -29,14 +32,15 @@ def restore_patience(state: dict[str, Any]) -> None:
 
 
 def forget_patience() -> None:
-    """Restart counting."""
+    """Restart the count of ``--patience`` from 0."""
     restore_patience({"best": None, "num_runs": 0})
 
 
 def stop_if_done(trainer: Any) -> bool:
     """Stop a training that ``--max-update`` or ``--patience`` has ended, and return True if it is stopped."""
     cfg, updates = trainer.cfg, trainer.get_num_updates()
-    if cfg.checkpoint.reset_meters or cfg.checkpoint.reset_optimizer:  # fairseq also forgets the best score
+    # with these options, fairseq also forgets the best score
+    if cfg.checkpoint.reset_meters or cfg.checkpoint.reset_optimizer:
         forget_patience()
     waited = patience().get("num_runs", 0)
     if 0 < cfg.optimization.max_update <= updates:
@@ -47,12 +51,15 @@ def stop_if_done(trainer: Any) -> bool:
         return False
     logger.info(f"this training is complete: {why}")
     with open_dict(cfg):
-        cfg.optimization.max_epoch = -1  # fairseq's loop over epochs checks it before each epoch
+        cfg.optimization.max_epoch = -1  # fairseq checks max_epoch before each epoch, so its loop over epochs ends
     return True
 
 
 def _counter() -> Any:
-    """Return fairseq's function that counts. ``fairseq_cli.train`` may be the program itself or an imported module."""
+    """Return the function of fairseq that counts validations for ``--patience``.
+
+    The module ``fairseq_cli.train`` may be the running program or an imported module.
+    """
     modules = (sys.modules.get(name) for name in ("__main__", "fairseq_cli.train"))
     functions = (getattr(module, "should_stop_early", None) for module in modules)
     return next((function for function in functions if function is not None), None)

@@ -1,6 +1,6 @@
 """The table of patches of fairseq, torch, NumPy and Python, with their reasons and tests.
 
-docs/architecture.md prints it (``scripts/patches.py``).
+``scripts/patches.py`` writes the table into docs/architecture.md.
 """
 
 from . import checkpoints, command_line, errors, inputs, interruption, launchers, safe_globals, settings, training

@@ -14,15 +14,18 @@ from ..storage.files import is_special
 from .divergence import Diverged, describe
 from .patches import Original
 
-# The first two write into --log-file, the third into preprocess.log.
+# The first two loggers write into --log-file, and the third writes into preprocess.log.
 _LOGGERS = (progress_bar.logger, *(logging.getLogger(f"fairseq_cli.{name}") for name in ("train", "preprocess")))
 
 
 def is_master(original: Original, cfg: Any) -> bool:
-    """Return True if this process writes files. In a training, the first call comes before its log file is opened.
+    """Return True if this process writes files.
+
+    In a training, fairseq calls this function before it opens the log file, so the file is checked here.
 
     Raises:
-        UserError: if the log file is not a file. Opening a FIFO would wait for a reader.
+        UserError: if the log file is not a regular file. For example, opening a FIFO would wait until another program
+            reads it.
     """
     whole = cfg._get_parent() if isinstance(cfg, DictConfig) else None
     log_file = OmegaConf.select(whole, "common.log_file") if isinstance(whole, DictConfig) else None
@@ -42,7 +45,10 @@ def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], 
 def group_batches(
     original: Original, groups: Any, iterable: Any, chunk_size: int, skip_remainder_batch: bool = False
 ) -> None:
-    """Group the batches of each update. The groups of a resumed epoch are counted from its first batch."""
+    """Group the batches that belong to one update.
+
+    When an epoch is resumed, the number of groups is counted from its first batch.
+    """
     left = len(iterable) - getattr(iterable, "n", 0)
     original(groups, iterable, chunk_size, skip_remainder_batch)
     if not skip_remainder_batch:
@@ -50,7 +56,7 @@ def group_batches(
 
 
 def open_progress_bar(original: Original, *args: Any, **options: Any) -> Any:
-    """Open a progress bar, and close the log file of the last epoch's bar."""
+    """Open a progress bar. First close the log file of the previous epoch's progress bar."""
     log_file = options.get("log_file")
     for handler in _log_handlers(progress_bar.logger, log_file):
         progress_bar.logger.removeHandler(handler)
@@ -65,7 +71,7 @@ def _log_handlers(logger: logging.Logger, log_file: str | None) -> list[logging.
 
 
 def end_unwritable_logs() -> None:
-    """Let every log file report once that it cannot be written, instead of a traceback for each line."""
+    """If a log file cannot be written, report this once instead of printing a traceback for every line."""
     logging.FileHandler.handleError = _end_log  # type: ignore[assignment,method-assign]
 
 

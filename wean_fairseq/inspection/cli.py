@@ -74,7 +74,7 @@ def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
 
 
 def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:
-    """Return a function that decodes a question with the requested systems, and reports how many have finished."""
+    """Return a function that decodes a question with the requested systems and reports its progress."""
     systems_by_name = {system.name: system for system in systems}
 
     def work(question: Question, count: Callable[[int], None]) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], Non
         for name in question.systems:
             try:
                 results.append(decode(systems_by_name[name], question))
-            except UserError as error:  # the other system may be able to read the text
+            except UserError as error:  # a second system may be able to read the text
                 results.append({"system": name, "error": str(error)})
             count(len(results))
         return results

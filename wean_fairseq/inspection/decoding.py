@@ -1,4 +1,4 @@
-"""Models of the page, which are loaded once, and their answers: outputs, origins of words, and neighbours of words."""
+"""Models that the page shows, and their answers: outputs, origins of words, and neighbours of words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -56,8 +56,9 @@ def neighbourhoods(model: Any, source: Any, target: Any) -> Neighbourhoods:
 
 
 def _table(module: nn.Module, dictionary: Any) -> nn.Embedding | None:
-    """Return the widest embedding of a dictionary's words in an encoder or decoder."""
-    sizes = range(num_base_words(dictionary), len(dictionary) + 1)  # slots have no embedding, or one embedding each
+    """Return the widest embedding in an encoder or decoder that has a row for every word of the dictionary."""
+    # an embedding has either no rows for slots, or one row per slot
+    sizes = range(num_base_words(dictionary), len(dictionary) + 1)
     tables = [table for table in module.modules() if isinstance(table, nn.Embedding) and table.num_embeddings in sizes]
     return max(tables, key=lambda table: table.embedding_dim, default=None)
 
@@ -67,13 +68,15 @@ def _neighbourhood(table: nn.Embedding | None, dictionary: Any) -> Neighbourhood
 
 
 def decode(system: System, question: Question) -> dict[str, Any]:
-    """Decode a question. Words outside the dictionary are removed from it afterwards.
+    """Return a system's answer to a question in the form of JSON.
+
+    Words of the question that are outside the dictionary are forgotten afterwards.
 
     Returns:
         ``{"system": name, "arch": ..., "copies": ..., "granular": ..., "attends": ..., "unknown": a sentence, "source":
         [word, ...], "outputs": [{"text": untokenised text, "score": base 2, as fairseq prints it, "words": [word,
-        ...]}, ...], "neighbours": {"source": {word: [[neighbour, cosine], ...], ...}, "target": {...}}}``. A word of
-        the source is ``{"word": ..., "known": ..., "granularity": {layer: z, ...}}``. A word of an output also has
+        ...]}, ...], "neighbours": {"source": {word: [[neighbour, cosine], ...], ...}, "target": {...}}}``. A source
+        word is ``{"word": ..., "known": ..., "granularity": {layer: z, ...}}``. An output word also has
         ``probability``, ``attention`` {source position: share}, ``copied`` and ``positions`` {source position: share},
         if the model has them.
 
@@ -118,7 +121,7 @@ def decode(system: System, question: Question) -> dict[str, Any]:
 
 
 def _output_limit(search: Mapping[str, Any], words_read: int, most: int) -> dict[str, Any]:
-    """Return options that limit outputs to ``most`` words if the search allows more for ``words_read`` words."""
+    """Return options that limit outputs to ``most`` words, if the search allows more for ``words_read`` words."""
     factor, constant = search.get("max_len_a") or 0, search.get("max_len_b", 200)
     return {"max_len_a": 0.0, "max_len_b": most} if factor * (words_read + 1) + constant > most else {}
 

@@ -1,4 +1,4 @@
-"""Decode one question at a time in a separate thread. The page polls for progress.
+"""Decode the page's questions one at a time in a separate thread, while the page polls for progress.
 
 The length of the queue is limited.
 """
@@ -19,20 +19,20 @@ from .question import Question
 
 logger = logging.getLogger(__name__)
 
-#: A function that decodes a question. It calls its second argument with the number of finished systems.
+#: Function that decodes a question. It reports the number of finished systems by calling its second argument.
 Work = Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]
 
 
 class Busy(UserError):
-    """Error if too many questions are waiting."""
+    """Error for a question that arrives while too many questions are waiting."""
 
 
-@dataclass(eq=False)  # equal questions are different jobs
+@dataclass(eq=False)  # equal questions are separate jobs, so they must not compare as equal
 class _Job:
     """A question, its state and its answer."""
 
     question: Question
-    state: str = "waiting"  # waiting, running, done or failed
+    state: str = "waiting"  # one of waiting, running, done or failed
     done: int = 0  # number of finished systems
     started: float = 0.0
     answer: dict[str, Any] = field(default_factory=dict)  # the results, or an error
@@ -53,7 +53,7 @@ class Jobs:
         self._most_waiting = waiting
         self._most_kept = kept
         self._most_characters = characters
-        self._jobs: dict[str, _Job] = {}  # the oldest first
+        self._jobs: dict[str, _Job] = {}  # the jobs by their names, the oldest first
         self._queue: deque[_Job] = deque()
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="decoding", daemon=True).start()
@@ -115,9 +115,9 @@ class Jobs:
                 self._forget(self._most_kept, last=job)
 
     def _forget(self, most: int, last: _Job | None = None) -> None:
-        """Remove the oldest answers until at most ``most`` remain and their total size is within the limit.
+        """Remove the oldest answers until at most ``most`` remain and the limit of their total size is met.
 
-        Keep ``last``.
+        The job ``last`` is never removed.
         """
         ended = [name for name, job in self._jobs.items() if job.state in ("done", "failed") and job is not last]
         size = sum(job.size for job in self._jobs.values())

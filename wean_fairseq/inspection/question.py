@@ -12,16 +12,17 @@ from ..storage.files import parse_json
 
 
 class Limits(NamedTuple):
-    """Upper limits of a question."""
+    """Upper limits for the values of a question."""
 
     characters: int = 2_000
     beam: int = 20
     outputs: int = 10
     length: int = 500
     systems: int = 2
-    # number of words to read, to plan for or to write, times the beam. The search time grows with this product
+    # Maximum of (words to read, to plan for or to write) times beam size. The time of the search grows with this
+    # product.
     searched: int = 2_500
-    output: int = 200  # maximum words of an output, for any beam, as in fairseq without --max-len-b
+    output: int = 200  # maximum number of words in an output, for any beam size, as in fairseq without --max-len-b
     # maximum bytes of a request: 2,000 characters take up to 12 bytes each in JSON, and there are other fields
     body: int = 32_768
 

@@ -1,8 +1,8 @@
 """The page's server: static files and three API routes. All input is validated first.
 
-It answers only requests whose Host header names this computer (against DNS rebinding), accepts only JSON from its own
-page (against forms of other sites), and limits the size of requests and the time in which they must arrive (against
-connections that are held open). No request can name a file.
+It answers only requests whose Host header names this computer (against DNS rebinding), and accepts only JSON from its
+own page (against forms of other sites). It limits the size of requests and the time to receive them (against
+connections that are held open). A request cannot choose a file by its path.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""The LSTM decoder of WEAN (Ma et al., NAACL 2018, sections 2.2-2.3) and of SRB: state, context, query, scores.
+"""The LSTM decoder of WEAN (Ma et al., NAACL 2018, sections 2.2-2.3) and of SRB, with attention and word queries.
 
 There is no input feeding. Therefore, in training, one fused LSTM call runs over the whole target, and the attention of
-all steps is computed at once. In generation, the same calls run over a single step.
+all steps is computed at once. In generation, the same code runs with a single step.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``D`` layers, ``H`` hidden width, ``V``
 dictionary size.
@@ -22,19 +22,19 @@ class AttentiveMemory(LstmStart):
     """The encoder's output in the form that decoder steps read."""
 
     keys: Tensor  # (B, S, H)
-    padding_mask: Tensor | None  # (B, S); None = nothing is masked
+    padding_mask: Tensor | None  # True at padding, (B, S). None = no position is masked
 
 
 class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
     """An LSTM, its attention, and the query that is compared with the words.
 
     Args:
-        lstm: an LSTM with ``batch_first``, E -> H.
+        lstm: an LSTM with ``batch_first`` that maps embeddings (width E) to states (width H).
         bridge: layer that maps the final states of the encoder to the initial state of the decoder. ``None`` = the
             final states are the initial state.
         dropout: dropout on the query.
         dropout_input: dropout on the embeddings.
-        attn_pad_leak: allow attention to the padding of the source.
+        attn_pad_leak: whether attention includes the padding of the source.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def _check_task(cls, task: FairseqTask) -> None:
-        """Reject tasks without dictionaries, two dictionaries for shared words, and targets padded on the left."""
+        """Reject tasks without dictionaries, unequal dictionaries for shared words, and left-padded targets."""
         source, target = task.source_dictionary, task.target_dictionary
         if source is None or target is None:
             raise UserError(f"{cls.family} needs a task with dictionaries, such as --task paraphrase.")
@@ -67,7 +67,10 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build(cls, cfg: Any, task: FairseqTask) -> Any:
-        """Build the model. Turn a ``ValueError`` into a ``UserError``."""
+        """Build the model, without the checks of ``build_model``.
+
+        A ``ValueError`` in this method becomes a ``UserError``.
+        """
         raise NotImplementedError
 
     def forward(
@@ -79,7 +82,9 @@ class LossModel(FairseqEncoderDecoderModel):
         label_smoothing: float = 0.0,
         **task_inputs: Any,
     ) -> tuple[Tensor, dict[str, Any]] | LossSums:
-        """Score every next word. With ``target``, compute the loss, which needs only some of the scores.
+        """Score every possible next word at each position.
+
+        With ``target``, compute only the loss, for which some of the scores are sufficient.
 
         Args:
             src_tokens: (B, S).
@@ -111,7 +116,8 @@ ModelT = TypeVar("ModelT", bound=type[LossModel])
 def register_family(name: str, config: type, presets: Mapping[str, Any] | None = None) -> Callable[[ModelT], ModelT]:
     """Register a model under ``name``, which is also the name of an arch, and register its further archs.
 
-    ``presets`` maps each further arch to the defaults that differ, by option. The command line overrides them.
+    ``presets`` maps the name of each further arch to those option defaults that differ. The command line overrides
+    them.
     """
 
     def register(model: ModelT) -> ModelT:
@@ -133,10 +139,10 @@ def set_defaults(values: Mapping[str, Any], args: Namespace) -> None:
 class SourceEncoder(FairseqEncoder):
     """An encoder whose outputs have one row per sentence.
 
-    In outputs whose names start with ``final_``, the dimension of layers comes before the dimension of rows. A family's
-    ``forward`` reads ``src_tokens`` (B, S), which may contain slots and be padded on either side, and the inputs that
-    it needs from the task. ``src_lengths`` is ignored, because the lengths follow from the padding. It returns tensors
-    by name. A mask is ``True`` at padding.
+    In an output whose name starts with ``final_``, the first dimension is the layer and the second is the row. A
+    family's ``forward`` reads ``src_tokens`` (B, S), which may contain slots and be padded on either side, and the
+    inputs that it needs from the task. ``src_lengths`` is ignored, because the padding determines the lengths.
+    ``forward`` returns tensors by name. A mask is ``True`` at padding.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -152,8 +158,8 @@ class SourceEncoder(FairseqEncoder):
     def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
         """Select the sentences ``new_order`` (B',) of the batch, for fairseq's beam search.
 
-        fairseq calls this after every step, mostly for hypotheses of the same sentence, whose rows are equal. In that
-        case the input is returned without a copy.
+        fairseq calls this method after every step. Usually, only hypotheses of the same sentence change places, and
+        their rows are equal. In that case the input is returned without a copy.
         """
         previous = encoder_out.get("sentence")  # the sentence to which each row belongs
         sentence = new_order if previous is None else previous.index_select(0, new_order)
@@ -167,10 +173,10 @@ class SourceEncoder(FairseqEncoder):
 
 
 class WordScores(Protocol):
-    """The methods of a search's word scores (search/vocabulary_scores.py) that families use."""
+    """The methods of the search's word scores (search/vocabulary_scores.py) that model families use."""
 
     def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
-        """Return True if a search with these arguments can reuse the object as long as the weights are unchanged."""
+        """Return True if a search with these arguments can reuse this object while the weights stay the same."""
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Score all words from the features (N, D). Return the log of the summed exponentials of the scores, (N,)."""
@@ -179,7 +185,7 @@ class WordScores(Protocol):
         """Return the scores of the words (N, M) in float32, shape (N, M)."""
 
     def put(self, words: Tensor, scores: Tensor) -> None:
-        """Replace the scores of the words, both of shape (N, M).
+        """Replace the scores of ``words`` (N, M) by ``scores`` (N, M).
 
         If a row contains a word twice, its scores must be equal.
         """
@@ -187,7 +193,7 @@ class WordScores(Protocol):
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the best continuations of each sentence: sums, words and hypotheses, each of shape (B, M)."""
+        """Return the best M continuations of each sentence: their summed scores, words and hypotheses, each (B, M)."""
 
     def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
         """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)).
@@ -202,14 +208,15 @@ StateT = TypeVar("StateT", bound=State)
 
 
 class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
-    """A decoder that is defined by a function for its steps, which read a memory and a state.
+    """A decoder that is defined by a step function, which reads a memory of the source and a state.
 
     Training, fairseq's loop and the fast search run the same steps. A family sets ``output`` and ``embed_tokens`` (V,
-    E), and defines ``remember``, ``begin`` and ``step``. No other class depends on fairseq's decoder interface. See
-    docs/architecture.md.
+    E), and defines ``remember``, ``begin`` and ``step``. All knowledge about fairseq's decoder interface is in this
+    class. See docs/architecture.md.
     """
 
-    traced: ClassVar[tuple[str, ...]] = ()  # names of tensors to display, from the steps' ``extra`` or from the encoder
+    # names of tensors that can be displayed, from the ``extra`` of steps or from the encoder
+    traced: ClassVar[tuple[str, ...]] = ()
     output: OutputLayer
     embed_tokens: nn.Embedding
 
@@ -229,13 +236,14 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         """Run one or more steps.
 
         Args:
-            words: the word before each step, (N, T). T is 1, or the words start with the first step.
-            memory: memory of B sentences. The hypotheses of each sentence are next to each other in ``words``. N is a
+            words: the word before each step, (N, T). T is 1, unless the words begin with the first word of the
+                sentence.
+            memory: memory of B sentences. In ``words``, the hypotheses of a sentence are next to each other, so N is a
                 multiple of B.
             state: the state after the previous step.
 
         Returns:
-            The steps, and the state after the last step.
+            The results of the steps, and the state after the last step.
         """
         raise NotImplementedError
 
@@ -253,11 +261,11 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return self.output.scores(step.features, self.word_embeddings)
 
     def search_scores(self, build: BuildScores) -> WordScores:
-        """Create the scores of all words for the fast search, computed from the features of a step."""
+        """Create an object that computes the scores of all words from a step's features, for the fast search."""
         return build(self.output, self.word_embeddings)
 
     def finish(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
-        """Adjust the scores of one step by terms that do not depend on the features alone.
+        """Adjust the word scores of one step by terms that do not depend on the features alone, such as copying.
 
         Args:
             step: the ``Step`` of one word, (N, 1, ...).
@@ -266,29 +274,26 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
             log_sum: log of the summed exponentials of the scores, (N,).
 
         Returns:
-            The values to subtract from the scores to get log-probabilities, (N,).
+            The values (N,) that must be subtracted from the scores to get log-probabilities.
         """
         return log_sum
 
     def trace(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> dict[str, Tensor]:
-        """Return tensors of one step that are displayed, by name, each of shape (N, ...).
+        """Return the tensors of one step that are displayed, by name. Each has the shape (N, ...).
 
-        It gets the same arguments as ``finish``, and is called before ``finish``.
+        The method is called before ``finish``, with the same arguments.
         """
         return {name: step.extra[name][:, 0] for name in self.traced if name in step.extra}
 
     def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums:
         """Return the summed losses of steps against ``target`` (B, T), without computing all scores.
 
-        A family adds its own losses here.
+        A family with auxiliary losses adds them here.
         """
         return self.output.loss(step.features, self.word_embeddings, target, self.padding_idx, label_smoothing)
 
     def known_targets(self, target: Tensor) -> Tensor:
-        """Return targets of any shape in which all words can be written by this decoder.
-
-        Other words become ``<unk>``.
-        """
+        """Return targets in which all words that this decoder cannot write are replaced by ``<unk>``."""
         return self.output.known_targets(target)
 
     def forward(
@@ -319,7 +324,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return self.step_loss(self.steps(prev_output_tokens, memory), memory, target, label_smoothing)
 
     def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
-        """Select the state of the hypotheses ``new_order`` (B',) that fairseq's search keeps."""
+        """In the state that fairseq's search keeps, select the hypotheses ``new_order`` (B',)."""
         saved = self.get_incremental_state(incremental_state, "step")
         if saved is not None:
             saved["state"] = saved["state"].select(new_order, new_order)
@@ -342,9 +347,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def _run(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: IncrementalState | None
     ) -> tuple[Step, MemoryT]:
-        """Return all steps, or only the last step from the saved state, and the memory that they read.
+        """Run all steps, or only the last step from the saved state. Return the steps and the memory.
 
-        fairseq repeats the source for each hypothesis. The memory is recomputed when ``encoder_out`` is a new object.
+        In the search, fairseq's ``encoder_out`` has one row per hypothesis. The memory is recomputed when
+        ``encoder_out`` is a new object.
         """
         if incremental_state is None:
             memory = self.remember(encoder_out)

@@ -21,14 +21,15 @@ class BertReader(nn.Module):
     def __init__(self, bert: FrozenBert) -> None:
         super().__init__()
         self.path = bert.path
-        # The digest uses 64 bits per byte, because fairseq sums buffers when it averages checkpoints.
+        # Each byte of the digest is stored as a 64-bit number, because fairseq sums buffers when it averages
+        # checkpoints.
         self.register_buffer("digest", torch.tensor(list(bytes.fromhex(bert.digest))))
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Reject a checkpoint that was trained with another BERT, before it is loaded.
 
         Raises:
-            UserError: if the digests differ. The message has both digests.
+            UserError: if the digests differ. The message contains the beginnings of both digests.
         """
         trained = state_dict.get(f"{name}.digest", self.digest)  # (32,)
         if not torch.equal(trained.cpu(), self.digest.cpu()):
@@ -41,7 +42,8 @@ class BertReader(nn.Module):
 class AddedStates(BertReader):
     """Compute W sum_l alpha_l h^l + b, which is added to word, position and segment at the input of a Transformer.
 
-    The alphas are a softmax and are equal at the start of training. At end symbols and padding, h is 0.
+    The alphas are the result of a softmax, and are all equal at the start of training. At end symbols and padding, h is
+    0.
     """
 
     def __init__(self, bert: FrozenBert, dim: int) -> None:
@@ -60,7 +62,7 @@ class AddedStates(BertReader):
 
 
 def check_trained_with_bert(trained: bool, *, is_read: bool) -> None:
-    """Raise ``UserError`` if only the checkpoint or only the model has parameters that read BERT."""
+    """Raise ``UserError`` if only one of checkpoint and model has parameters that read BERT's features."""
     if trained and not is_read:
         raise UserError("this checkpoint was trained with --bert DIR: give --bert the directory that was used.")
     if is_read and not trained:

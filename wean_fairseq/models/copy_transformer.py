@@ -46,7 +46,7 @@ PRESETS = {"paraphrase_transformer": {"copy_mode": "none"}}
 
 
 class GateDecoder(TransformerTargetDecoder):
-    """A gate decides between generating a word and copying the word that the last layer attends to (DNPG, eq. 8).
+    """Decoder with a gate between generating a word and copying a word that the last layer attends to (DNPG, eq. 8).
 
     P = (1 - rho_t) P_gen + rho_t P_copy, with rho_t = sigmoid(w . [o_t; c_t; e(y_{t-1})] + b), where o_t is the output
     of the last layer and c_t its context. P_copy is the attention of that layer, averaged over heads.
@@ -70,11 +70,11 @@ class GateDecoder(TransformerTargetDecoder):
 
 
 class SharedSoftmaxDecoder(TransformerTargetDecoder):
-    """Words and source positions compete in one softmax (CopyNet, Gu et al. 2016, eqs. 4 to 8).
+    """Decoder in which words and source positions compete in one softmax (CopyNet, Gu et al. 2016, eqs. 4 to 8).
 
-    psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet does not divide by sqrt(D), because its states are bounded by 1.
-    A Transformer's states have norm sqrt(D). Without the division, the initial standard deviation would be 5.5 for copy
-    scores and 0.4 for word scores.
+    The score of copying position j is psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet does not divide by sqrt(D),
+    because its states are bounded by 1. A Transformer's states have norm sqrt(D). Without the division, the initial
+    standard deviation would be 5.5 for copy scores and 0.4 for word scores.
     """
 
     copies = True
@@ -118,7 +118,7 @@ class CopyTransformerModel(CopyingModel):
     @classmethod
     def build(cls, cfg: CopyTransformerConfig, task: FairseqTask) -> "CopyTransformerModel":
         dictionary = task.source_dictionary
-        # created first, so that with the same seed all modes start from the same network
+        # create the network first, so that all modes start from the same network if they use the same seed
         network = build_network(cfg, dictionary)
         bert = getattr(task, "bert", None)
         bert_states = None if bert is None else AddedStates(bert, cfg.embed_dim)

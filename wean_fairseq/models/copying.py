@@ -1,8 +1,8 @@
 """Common parts of all models that copy: the source, the decoder and the targets.
 
 A family adds an encoder, and a decoder whose steps score the copying of each source position (``modules/copying.py``).
-Slots are the ids from ``V`` on. They never reach an embedding and are read as ``<unk>``. No parameter's size depends on
-the number of slots.
+Ids from ``V`` on are slots. An embedding never gets a slot, because slots are read as ``<unk>``. No parameter's size
+depends on the number of slots.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots.
 """
@@ -50,7 +50,7 @@ class CopyMemory(Memory):
 
     @cached_property
     def word_numbers(self) -> Tensor:
-        """Numbers of the distinct source words (see ``modules.copying.word_numbers``), (B, S)."""
+        """For each position, the number of its word among the distinct source words, (B, S)."""
         return word_numbers(self.source)
 
 
@@ -60,8 +60,8 @@ CopyMemoryT = TypeVar("CopyMemoryT", bound=CopyMemory)
 class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     """A decoder over ``V`` base words and ``K`` slots. Its steps also score the copying of words.
 
-    ``copies`` is false for a family's baseline without copying. The baseline treats slots as ``<unk>``. fairseq's own
-    dictionaries have no slots.
+    ``copies`` is false for a family's baseline, which does not copy. The baseline treats slots as ``<unk>``. fairseq's
+    own dictionaries have no slots.
     """
 
     copies: bool = True
@@ -98,7 +98,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return nn.functional.pad(log_probs, (0, self.num_slots), value=NEVER)
 
     def finish(self, step: Step, memory: CopyMemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
-        """See ``StepDecoder``. Copying only changes the scores of the source's words."""
+        """See ``StepDecoder``. Copying changes only the scores of words in the source."""
         if not self.copies:
             return log_sum
         source, copied, mixture = self._copied(step, memory, log_sum)
@@ -138,14 +138,14 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         if not self.copies:
             return super().step_loss(step, memory, target, label_smoothing)
         assert step.copying is not None
-        # Padding is removed first. From here on, each token is treated as a hypothesis with one step.
+        # First, padding is removed. From here on, each token is treated as a hypothesis with one step.
         rows, columns = target.ne(self.padding_idx).nonzero(as_tuple=True)  # positions of the tokens, (N,)
         features, token_targets, source = step.features[rows, columns], target[rows, columns], memory.source[rows]
         copying = [tensor[rows, columns].unsqueeze(1) for tensor in step.copying if tensor is not None]  # (N, 1, ...)
         inputs = (token_targets, source, memory.no_copy[rows], *copying)
 
-        # The mixture only needs the scores of a token's target and of its source words, so ``_token_loss`` never
-        # computes the scores of all words.
+        # The mixture needs only the scores of each token's target and source words, so ``_token_loss`` need not compute
+        # the scores of all words.
         def sums_of(readings: Readings, target: Tensor, source: Tensor, no_copy: Tensor, *copying: Tensor) -> Tensor:
             token_step = replace(step, copying=Copying(copying[0], copying[1] if len(copying) > 1 else None))
             mixture = self.mixture(token_step, readings.log_sum.unsqueeze(1), no_copy)
@@ -155,14 +155,13 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
 
         words = words_to_read(token_targets, source, self.num_base)
         loss, nll, copied = self._token_loss(features, words, sums_of, inputs, totals=label_smoothing > 0)
-        # The loss needs separate memory. fairseq changes it in place for an empty batch, which is not allowed for a
-        # view.
+        # The loss is cloned, because fairseq changes it in place for an empty batch, which is not allowed for a view.
         return LossSums(loss.clone(), nll.detach(), {"copied": copied.detach()})
 
     def _token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """Compute a loss like ``product_token_loss``, for tokens with features (N, D) and any output layer."""
+        """Compute a token loss like ``product_token_loss`` from features (N, D), but for any output layer."""
         parts = self.output.parts(features, self.word_embeddings)
         if not isinstance(parts, Product):
             return self._whole_token_loss(features, words, loss_of, inputs, totals=totals)
@@ -172,7 +171,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def _whole_token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """Return the same loss as ``_token_loss``, but hold the scores of all words in memory at once."""
+        """Return the same loss as ``_token_loss``, but with the scores of all words in memory at the same time."""
         scores = self.output.scores(features, self.word_embeddings).float()
         return loss_of(read_scores(scores, words, totals), *inputs)
 

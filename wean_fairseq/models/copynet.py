@@ -3,9 +3,9 @@
 The paper's baselines RNNSearch and Enc-Dec omit parts of it. The defaults are the settings of the paper's synthetic
 task.
 
-A step needs the copy scores of the previous step (selective read), so training loops over the target, too. All other
-terms are computed once per batch: the source's terms in attention and copy scores, the matches between target and
-source words, and, after the loop, the scores of the vocabulary.
+A step needs the copy scores of the previous step (selective read), so training also loops over the target words. All
+other terms are computed once per batch. Before the loop, these are the source's terms in attention and copy scores, and
+the matches between target and source words. After the loop, they are the scores of the vocabulary.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``M`` width of the source memory, ``H``
 hidden width, ``E`` embedding width, ``A`` attention width, ``V`` base vocabulary.
@@ -76,8 +76,8 @@ class CopyNetConfig(OutputLayerConfig, WordVectorsConfig):
 
 
 _LCSTS = {"embed_dim": 350, "hidden_size": 500}  # sec. 5.2
-# Options that the authors' released configurations for LCSTS and for the synthetic task add to the paper's network.
-# docs/equations.md lists further differences of the released network, which cannot be selected here.
+# Options for LCSTS and the synthetic task that the authors' released configurations add to the paper's network.
+# docs/equations.md lists further differences of the released network, for which there are no options.
 _FULL = {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
 PRESETS = {
     "rnnsearch": {"system": "rnnsearch"},
@@ -88,7 +88,7 @@ PRESETS = {
     "copynet_lcsts_full": {"embed_dim": 500, "hidden_size": 750, **_FULL},
     "copynet_full": {"location_width": 57, **_FULL},
 }
-# Earlier names of these archs. Checkpoints may contain them.
+# Earlier versions registered these archs under other names. Checkpoints may contain the earlier names.
 PRESETS |= {name.replace("full", "release"): PRESETS[name] for name in ("copynet_lcsts_full", "copynet_full")}
 
 
@@ -108,7 +108,7 @@ class CopyNetState(State):
     """State after a step, which the next step reads. All tensors have shape (N, ...)."""
 
     hidden: Tensor  # s_t, (N, H)
-    cell: Tensor  # cell state of an LSTM, (N, H)
+    cell: Tensor  # cell state, if the cell is an LSTM, (N, H)
     copy: Tensor  # copy scores of the source positions, (N, S)
     coverage: Tensor  # attention that each position has received in previous steps, (N, S)
 
@@ -116,13 +116,14 @@ class CopyNetState(State):
 class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     """A step consists of attentive read, selective read, state update, and scores for generating and copying.
 
-    The input of the cell is the word (E), the selective read (M) and the context (M). Baselines omit some of these
-    parts. Dropout is applied to embeddings and readout.
+    The input of the cell is the word (E), the selective read (M) and the context (M). The paper's baselines omit some
+    of these parts. Dropout is applied to embeddings and readout.
 
     Attributes:
         attention: attention over the source memory. ``None`` = Enc-Dec.
         copy_proj: W_c of eq. 8, M -> H. ``None`` = no copying.
-        full_readout: score words from the context, the last word and the selective read in addition to the state.
+        full_readout: score words from the state, the context, the last word and the selective read, instead of only the
+            state.
         coverage_weight: weight of a position's coverage in its attention score. ``None`` = no coverage.
         oov_embedding: embedding that is read for a copied word outside the vocabulary, (E,). ``None`` = ``<unk>``.
     """
@@ -168,11 +169,11 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     def step(self, words: Tensor, memory: CopyNetMemory, state: CopyNetState) -> tuple[Step, CopyNetState]:
         """See ``StepDecoder``. The features are the readouts."""
         source, no_copy = (repeat_for_hypotheses(tensor, len(words)) for tensor in (memory.source, memory.no_copy))
-        # The source positions at which the previous word occurs, for the selective read.
+        # Find the source positions at which the previous word occurs, for the selective read.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
         looped_cell = (EarlyResetCell if self.early_reset else LoopedCell)(self.cell)
-        # The loop contains only the terms that depend on the previous step. In this order, each step reads the word,
-        # the source words just copied (selective read) and the attended context.
+        # The loop contains only the terms that depend on the previous step. Each step reads, in this order, the word,
+        # the source words that were just copied (selective read), and the attended context.
         query_map = None if self.attention is None else self.attention.query_map()
         readouts, copies, attended = [], [], []
         for embedded, match in zip(self._embed(words).unbind(dim=1), matches.unbind(dim=1), strict=True):
@@ -194,7 +195,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
                 attended.append(weights)
             cell_input = torch.cat(inputs, dim=-1)
             hidden, cell = looped_cell.advance(cell_input, state.hidden, state.cell)
-            # Copy scores use the new state. The selective read of the next step needs them.
+            # The copy scores are computed from the new state. The selective read of the next step needs them.
             if memory.copy_keys is not None:
                 states = fold_hypotheses(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)
                 copy = torch.bmm(memory.copy_keys, states.mT).mT.flatten(0, 1)  # eq. 8, (N, S)
@@ -214,7 +215,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
 
 
 class CopyNetEncoder(GruEncoder):
-    """A bidirectional GRU (sec. 3.1): the output h_i is [forward; backward] and the position of the word.
+    """A bidirectional GRU (sec. 3.1). Its output h_i consists of both directions' states and the word's position.
 
     Positions are one-hot vectors of width ``location_width``. 0 = no positions.
     """

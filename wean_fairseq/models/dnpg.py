@@ -1,7 +1,7 @@
 """``dnpg``: decomposable neural paraphrase generation (Li et al., ACL 2019, arXiv 1906.09741).
 
-The phrase level generates and copies words, and the sentence level only generates them. Labels of words determine the
-weights of the two levels.
+The phrase level generates and copies words, and the sentence level only generates them. The weights of the two levels
+depend on labels of the words.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``M`` words, ``S`` source length, ``T`` target length, ``D_0``, ``D_1`` widths of
 the phrase and the sentence level, ``V`` base vocabulary.
@@ -87,7 +87,9 @@ class DnpgConfig(OutputLayerConfig):
 
 
 class Annealing(nn.Module):
-    """The annealing schedule of section 3.2. Temperature and label weight change once, after some epochs.
+    """The annealing schedule of section 3.2.
+
+    Temperature and label weight change once, after a number of epochs that the options set.
 
     fairseq calls ``set_epoch`` at the start of every epoch, also when a training is resumed. The temperature is saved
     with the model, because generation needs it.
@@ -116,7 +118,7 @@ class Annealing(nn.Module):
 
     @property
     def noisy(self) -> bool:
-        """Return True if labels are sampled instead of used as weights."""
+        """Return True if labels are sampled instead of being used as weights."""
         return self.training or self.noisy_inference
 
     @property
@@ -173,7 +175,10 @@ class DnpgEncoder(SourceEncoder):
 
 
 class LevelScores:
-    """``WordScores`` of two levels. ``compute`` stores their mixture in the scores of the phrase level."""
+    """``WordScores`` of a decoder with two levels.
+
+    ``compute`` stores their mixture in the scores of the phrase level.
+    """
 
     def __init__(self, outputs: LevelOutputs, build: BuildScores) -> None:
         self._outputs = outputs
@@ -227,7 +232,10 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
 
     @property
     def word_embeddings(self) -> Tensor:
-        """See ``StepDecoder``. Each level has its own embeddings."""
+        """See ``StepDecoder``. The method returns the embeddings of the phrase level.
+
+        The sentence level has separate embeddings.
+        """
         return self.network.phrase_embedding.words.weight
 
     def remember(self, encoder_out: dict[str, Tensor]) -> DnpgMemory:
@@ -245,7 +253,10 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         return LevelScores(self.output, build)
 
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
-        """See ``CopyingDecoder``. The words and copies in ``step`` are already mixed."""
+        """See ``CopyingDecoder``.
+
+        The step already contains the mixture of words and copies, so nothing is left to mix.
+        """
         assert step.copying is not None
         return CopyMixture(torch.zeros_like(log_sum), step.copying.scores)
 
@@ -282,7 +293,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     ) -> Tensor:
         """See ``CopyingDecoder``.
 
-        The sum of all scores, and scores that are not matrix products, require all scores at once.
+        All scores are computed at once if their sum is required, or if they are not matrix products.
         """
         if totals or not self.output.by_product:
             return self._whole_token_loss(features, words, loss_of, inputs, totals=totals)
@@ -331,7 +342,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
 
 @register_family("dnpg", DnpgConfig)
 class DnpgModel(CopyingModel):
-    """A separator of levels, an encoder and a decoder for each level, and an aggregator of the words of both levels."""
+    """A separator of levels, one encoder and one decoder per level, and an aggregator of the levels' words."""
 
     capabilities = replace(CopyingModel.capabilities, adds_losses=True, inputs=("source_labels", "target_labels"))
 

@@ -1,8 +1,8 @@
 """``drgd``: a deep recurrent generative decoder for summaries (Li et al., EMNLP 2017, arXiv 1708.00625).
 
-The decoder has two GRUs, attention between them, and one latent vector per step. Neither GRU reads the latent
-variables, so in training the GRUs and the attention run over all steps at once. Only the latent vectors are computed
-step by step, because each of them depends on the previous one.
+The decoder has two GRUs, attention between them, and one latent vector per step. Neither GRU reads the latent vectors,
+so in training the GRUs and the attention compute all steps at once. Only the latent vectors are computed step by step,
+because each of them depends on the previous one.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``H`` hidden width, ``E`` embedding
 width, ``Z`` latent width.
@@ -72,7 +72,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: DrgdConfig) -> None:
         hidden, embed_dim, latent_dim = cfg.hidden_size, cfg.embed_dim, cfg.latent_dim or cfg.hidden_size
-        # These are created before the other modules, so that a seed still gives the same initial weights as in earlier
+        # These modules are created before all others, so that a seed gives the same initial weights as in earlier
         # versions.
         attention = AdditiveAttention(hidden, 2 * hidden, cfg.attention_dim or hidden, query_bias=True)
         output = build_output_layer(cfg, hidden, embed_dim, dictionary)
@@ -91,7 +91,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         self.set_num_updates(0)
 
     def set_num_updates(self, updates: int) -> None:
-        """Set the annealing factor of the divergence's weight. fairseq calls this method with the number of updates."""
+        """Set the annealing factor of the divergence's weight from the number of updates. fairseq calls this method."""
         self.annealed = min(1.0, updates / self.kl_anneal_updates) if self.kl_anneal_updates else 1.0
 
     def begin(self, memory: GruMemory) -> DrgdState:
@@ -113,7 +113,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         return Step(self.dropout(features), weights.view(*words.shape, -1), extra=extra), new_state
 
     def step_loss(self, step: Step, memory: GruMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Return the negative lower bound.
+        """Return the negative lower bound of the log-likelihood.
 
         It includes the divergence of the latent variables, which is logged as ``kl``.
         """

@@ -1,7 +1,8 @@
 """PC-SAN's baseline: fairseq's Transformer with 6 + 6 layers and the other sizes of PC-SAN's decoder.
 
-It reads only the topic words. The paper states the number of layers. Post-norm, sinusoidal positions and ReLU are taken
-from Vaswani et al. (NeurIPS 2017). As in ``pc_san``, topics, essay and output share one embedding.
+It reads only the topic words. The paper states the number of layers. Post-norm, sinusoidal positions and ReLU follow
+Vaswani et al. (NeurIPS 2017), because the paper does not state them. As in ``pc_san``, topics, essay and output share
+one embedding.
 """
 
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""``fset``: rewrite a sentence in the way in which a similar sentence was rewritten (Kazemnejad et al., ACL 2020).
+"""``fset``: rewrite a sentence in the way that a similar sentence was rewritten (Kazemnejad et al., ACL 2020).
 
 The defaults are the sizes of the authors' research code.
 
@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 
 
 class FsetEncoder(TransformerSourceEncoder):
-    """Split a source into sentence and retrieved pair, encode the sentence, and compute the edits from the pair.
+    """Split a source into the sentence and the retrieved pair, encode the sentence, and compute edits from the pair.
 
     Args:
         network: network for the sentence. The encoder of the pair shares its embedding.
@@ -82,7 +82,7 @@ class FsetEncoder(TransformerSourceEncoder):
         super().__init__(dictionary, network)
         self.provider = provider
         self.separator = separator
-        self.said = False  # whether a warning about sources without a complete pair has been logged
+        self.said = False  # True after a warning about sources without a complete pair has been logged
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch, see ``SourceEncoder``.
@@ -124,7 +124,7 @@ class FsetMemory(TransformerMemory):
 class FsetDecoder(TransformerTargetDecoder):
     """A decoder that reads the sentence and its edits.
 
-    Its ``attention`` covers only the sentence, and has one column per source position.
+    Its ``attention`` has one column per source position, but is 0 outside of the sentence.
     """
 
     network: EditedDecoder

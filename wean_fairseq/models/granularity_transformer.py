@@ -78,7 +78,10 @@ class GranularityEncoder(TransformerSourceEncoder):
 
     @torch.no_grad()
     def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
-        """See ``TransformerSourceEncoder``. These values are only displayed, so no gradient is computed for them."""
+        """See ``TransformerSourceEncoder``.
+
+        The granularities are only displayed, so no gradient is computed for them.
+        """
         heads = [layer.self_attention for layer in self.network.layers]
         granularities = [
             attention.granularity(layer_input).squeeze(-1)
@@ -107,7 +110,7 @@ class GranularityDecoder(TransformerTargetDecoder):
 
 @register_family("granularity_transformer", GranularityTransformerConfig, PRESETS)
 class GranularityTransformerModel(LossModel):
-    """C-DNPG. Without granularities, it has the same parameters as the arch ``paraphrase_transformer``."""
+    """The model C-DNPG. Without granularities, it has the same parameters as the arch ``paraphrase_transformer``."""
 
     encoder: GranularityEncoder
     decoder: GranularityDecoder
@@ -118,7 +121,8 @@ class GranularityTransformerModel(LossModel):
         dictionary = task.source_dictionary
         network = build_network(cfg, dictionary, *_layer_makers(cfg))
         for module in (network.encoder, network.decoder):
-            # created last, so that with the same seed all variants start from the same network
+            # initialise these parameters last, so that all variants start from the same network if they use the same
+            # seed
             init_granularity(module)
         model = cls(
             GranularityEncoder(dictionary, network.encoder),
@@ -156,7 +160,7 @@ def _layer_makers(
 
 
 def _layer_maker(start: int, layer: Callable[..., Any], attentions: dict[str, Any]) -> Callable[..., Any]:
-    """Return a function that creates layers one after the other.
+    """Return a function that creates one layer of the network per call.
 
     From layer ``start`` (counted from 1) on, the layers use ``attentions``.
     """

@@ -17,7 +17,10 @@ from .word_layers import OutputLayerConfig
 
 @dataclass
 class GruAttentionConfig(OutputLayerConfig):
-    """Options of both models. The sizes follow CopyNet's paper for LCSTS and the code of DRGD's authors."""
+    """Options that RNN-distract and DRGD share.
+
+    The sizes follow CopyNet's paper for LCSTS and the code of DRGD's authors.
+    """
 
     embed_dim: int = option(350, "width of the embedding shared by encoder and decoder", least=1)
     hidden_size: int = option(500, "units of the decoder, and of each direction of the encoder", least=1)

@@ -1,9 +1,9 @@
 """``mta_lstm``: topic-to-essay generation with MTA-LSTM, TAT-LSTM and TAV-LSTM (Feng et al., IJCAI 2018).
 
-With attention, the output of a step determines the input of the next step, so training loops over the essay step by
-step, as generation does. All other terms are computed once per batch: the words' part of the gates, each topic's part
-of the gates, the topics' part of the attention and, after the loop, the scores of the vocabulary. Without attention one
-fused LSTM call runs over the whole essay.
+With attention, the input of a step depends on the output of the previous step. Therefore training loops over the words
+of the essay, as generation does. All other terms are computed once per batch: the parts of the gates that come from
+words and from topics, the topics' part of the attention, and, after the loop, the scores of the vocabulary. Without
+attention, one fused LSTM call computes all steps.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``k`` topic slots, ``E`` embedding
 width, ``H`` hidden width, ``L`` layers, ``A`` attention width, ``V`` words.
@@ -74,13 +74,15 @@ PRESETS = {
 
 
 class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
-    """TAV-LSTM: the initial state is a feed-forward map of the mean topic. The LSTM is ``batch_first``, E -> H.
+    """Decoder of TAV-LSTM, whose initial state is a feed-forward map of the mean topic vector.
+
+    The LSTM is ``batch_first``, E -> H.
 
     Dropout is applied to the input words and to the outputs.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
-        # The LSTM is created before the output layer, so that a seed still gives the same initial weights as in earlier
+        # The LSTM is created before the output layer, so that a seed gives the same initial weights as in earlier
         # versions.
         lstm = stacked_lstm(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, cfg.dropout)
         super().__init__(dictionary, embed_tokens, cfg.hidden_size)
@@ -127,20 +129,20 @@ class TopicState(State):
 
 
 class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
-    """MTA-LSTM. Without coverage it is TAT-LSTM.
+    """Decoder of MTA-LSTM. Without coverage, it is the decoder of TAT-LSTM.
 
     At each step, the LSTM reads a word and the mean of the topics, weighted by attention.
 
-    If the encoder returns phi, the attention scores are multiplied by the coverage. The attention to the topics is
-    computed from the last output of the top layer. Dropout is applied to the input words and to the output of every
-    layer.
+    If the encoder returns phi, the importance of each topic, the attention scores are multiplied by the coverage. The
+    attention to the topics is computed from the last output of the top layer. Dropout is applied to the input words and
+    to the output of every layer.
     """
 
     traced = ("topic_weights", "importance")
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
         hidden, embed_dim = cfg.hidden_size, cfg.embed_dim
-        # These are created before the output layer, so that a seed still gives the same initial weights as in earlier
+        # These modules are created before the output layer, so that a seed gives the same initial weights as in earlier
         # versions. The input of the LSTM is a word and the mean of the topics.
         lstm = nn.LSTM(2 * embed_dim, hidden, cfg.num_layers, batch_first=True)
         attention = AdditiveAttention(hidden, embed_dim, cfg.attention_dim or hidden, query_bias=True)
@@ -172,8 +174,8 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
         outputs, coverage = [state.output], state.coverage
         weights = []
-        # The attention uses the output of the previous step. Therefore it is computed before the LSTM, and its mean
-        # topic is added to the gates of this step.
+        # The attention uses the output of the previous step. Therefore the attention is computed before the LSTM, and
+        # the attended mean topic is added to the gates of this step.
         for gates in layers.given(embedded).unbind(dim=1):
             attended, coverage = self._attend(outputs[-1], memory, coverage, query_map)
             weights.append(attended)
@@ -210,14 +212,15 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
 
 
 class MtaLstmEncoder(SourceEncoder):
-    """Embed the topics. Only phi, which is used with coverage, depends on their order."""
+    """Embed the topics. Only phi (the importance of topics, used with coverage) depends on the order of the topics."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
         super().__init__(dictionary)
         covers = str(cfg.topic_mode) == "mta"
         self.embed_tokens = embed_tokens
-        self.num_slots = cfg.topic_slots if covers else None  # k; None = any number
-        self.importance = TopicImportance(cfg.topic_slots, cfg.embed_dim) if covers else None  # phi
+        self.num_slots = cfg.topic_slots if covers else None  # k, or None if any number of topics is allowed
+        # computes phi, the importance of each topic
+        self.importance = TopicImportance(cfg.topic_slots, cfg.embed_dim) if covers else None
 
     def forward(
         self,

@@ -1,8 +1,7 @@
 """``nts``: NTS (Nisioi et al., ACL 2017, P17-2014), EncDecA and DRESS-LS (Zhang and Lapata, EMNLP 2017, D17-1062).
 
 The defaults are the settings of NTS (section 2). Word embeddings may start from concatenated pre-trained vectors
-(section 2.1). A lexical model (DRESS-LS) may be trained on its own, on top of a base model that is loaded from a
-checkpoint.
+(section 2.1). A lexical model (DRESS-LS) may be trained alone, on top of a base model that is loaded from a checkpoint.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width (the last
 dimensions of a word are its local vector), ``H`` hidden width, ``L`` layers, ``V`` words, ``X`` width of the lexical
@@ -102,7 +101,7 @@ PRESETS = {
 
 
 class WordEmbedding(nn.Embedding):
-    """An embedding in which selected words can be frozen at their initial values.
+    """An embedding in which the vectors of selected words can be frozen at their initial values.
 
     With ``keeps_words`` it stores for each word whether it is frozen. Initially no word is frozen.
     """
@@ -111,7 +110,7 @@ class WordEmbedding(nn.Embedding):
 
     def __init__(self, dictionary: Dictionary, embed_dim: int, *, keeps_words: bool = False) -> None:
         super().__init__(len(dictionary), embed_dim, dictionary.pad())
-        # The flags are stored in checkpoints, so that these words stay frozen in a resumed training.
+        # The flags are stored in checkpoints, so that the same words stay frozen when a training is resumed.
         self.register_buffer("kept", torch.zeros(len(dictionary), dtype=torch.bool) if keeps_words else None)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -198,7 +197,7 @@ class NtsMemory(Memory):
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
     """An LSTM with input feeding. Words are scored from the attentional states.
 
-    Dropout is applied to the input words only with ``--dropout-input``. ``InputFeedingLstm`` describes the network.
+    Dropout on the input words is used only with ``--dropout-input``. ``InputFeedingLstm`` describes the network.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
@@ -240,7 +239,7 @@ class LexicalDecoder(NtsDecoder):
     """
 
     output: LogLinearOutput
-    learns_lexical_alone = False  # True = only the lexical model has a loss
+    learns_lexical_alone = False  # True if only the lexical model has a loss
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
         super().__init__(dictionary, embed_tokens, cfg)
@@ -248,7 +247,7 @@ class LexicalDecoder(NtsDecoder):
         self.lexical_dropout = nn.Dropout(cfg.dropout)
 
     def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:
-        """Return features (N, T, H + X + 1): attentional states, the sums a_ti r_i of lexical states, and the share."""
+        """Return features (N, T, H + X + 1): attentional states, weighted lexical states, and the share."""
         step, state = super().step(words, memory, state)
         assert step.attention is not None
         assert memory.lexical is not None
@@ -342,7 +341,7 @@ class NtsModel(LossModel):
     def freeze_base(self) -> None:
         """Train only the lexical model from now on.
 
-        It uses the attention of the base, in which dropout is switched off.
+        The lexical model uses the base model's attention, so dropout in the base model is switched off.
         """
         assert isinstance(self.decoder, LexicalDecoder)
         self.decoder.learns_lexical_alone = True

@@ -87,7 +87,7 @@ PRESETS = {"pc_san_small": {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 
 
 
 class BertStates(BertReader):
-    """Combine B_j and G into H_j for all j (eqs. 2 and 3)."""
+    """Combine the topic vectors G and BERT's states B_j into H_j, for all j (eqs. 2 and 3)."""
 
     def __init__(self, mixture: LayerMixture | LastLayer, fusion: TopicFusion, bert: FrozenBert) -> None:
         super().__init__(bert)
@@ -184,7 +184,7 @@ class PcSanModel(LossModel):
     def build(cls, cfg: PcSanConfig, task: FairseqTask) -> "PcSanModel":
         _check(cfg, task)
         # With one dictionary, topics, essay and output share one embedding, as in PC-SAN's baseline Transformer. With
-        # two dictionaries, the model must learn for each word that the topic and the word of the essay are the same.
+        # two dictionaries, the model must learn for each word that its topic and its essay word are the same.
         words = word_embedding(task.target_dictionary, cfg.embed_dim)
         joined = task.source_dictionary == task.target_dictionary
         topic_words = words if joined else word_embedding(task.source_dictionary, cfg.embed_dim)
@@ -236,7 +236,7 @@ def _build_decoder(
         for number in range(cfg.decoder_layers)
     ]
     network = TransformerDecoder(SinusoidalEmbedding(words, cfg.max_positions, cfg.dropout), layers)
-    # Scores are products with the word embeddings, without further parameters.
+    # Scores are products with the word embeddings and need no further parameters.
     output_layer = QueryEmbedding("dot", cfg.embed_dim, cfg.embed_dim, len(dictionary), unk_index=dictionary.unk())
     return PcSanDecoder(dictionary, network, output_layer)
 

@@ -1,8 +1,8 @@
 """``pointer_generator``: Get To The Point (See et al., ACL 2017, arXiv 1704.04368), with and without coverage.
 
 The attention of a step is part of the input of the next step, so training runs step by step, like generation. All terms
-that do not depend on previous steps are computed for all steps at once: the keys, the embedded words, and everything
-from the gate to the vocabulary.
+that do not depend on previous steps are computed for all steps at once. These are the keys, the embedded words, and all
+terms from the gate to the vocabulary scores.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``E`` embedding
 width, ``H`` hidden width, ``A`` attention width.
@@ -144,8 +144,8 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         context_map, cell = LoopedLinear(self.merge.weight[:, width:]), LoopedCell(self.cell)
         query_map = self.attention.query_map()
         steps = []
-        # Only the attention and the state have to be computed in the loop. The gate and the query are computed below
-        # for all steps at once.
+        # Only the attention and the state must be computed in the loop. The gate and the query are computed below for
+        # all steps at once.
         for word_part in word_parts.unbind(dim=1):
             merged = word_part + context_map(state.context)  # x_t, (N, E)
             hidden, new_cell = cell.advance(merged, state.hidden, state.cell)  # h_t and c_t, (N, H)
@@ -161,7 +161,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         )
         gate = self.gate(torch.cat([context, cells, hidden, merged], dim=-1))  # logit of eq. 8
         query = self.combine(torch.cat([hidden, context], dim=-1))  # (N, T, H)
-        # The scores equal the log of the attention up to a constant, so the mixture of the gate is computed in log
+        # The copy scores equal the log of the attention up to a constant, so the gate's mixture is computed in log
         # space.
         copying = Copying(scores, gate.squeeze(-1))
         return Step(query, weights, copying, {"coverage": coverage}), state
@@ -210,7 +210,7 @@ class PointerGeneratorEncoder(LstmEncoder):
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch. The end symbol is read like a word, but is neither attended to nor copied.
 
-        The sources in the paper have no end symbol. Here, attention and copying treat the end symbol like padding.
+        The paper's sources have no end symbol. Here they have one, so attention and copying treat it like padding.
 
         Returns:
             ``encoder_out`` (B, S, 2H), zero at padding; ``no_copy_mask`` (B, S), ``True`` at positions that are neither

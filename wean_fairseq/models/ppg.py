@@ -1,7 +1,7 @@
 """``ppg``: planning-based generation (Wang et al., COLING 2016, arXiv 1610.09889). Each line is written from its topic.
 
-The paper writes poems. This project adapts the method to essays: a chunk of clauses replaces a line. The sizes could
-not be checked against the paper. Each chunk is written from its topic and all previous chunks.
+The paper writes poems. This project adapts the method to essays: a chunk of clauses replaces a line. The default sizes
+could not be checked against the paper. Each chunk is written from its topic and all previous chunks.
 
 The decoder counts the chunk symbols that it has read to find the chunk of a step. Chunk i starts from its topic r_i,
 and attends to h_0 = r_i and to h_1 ... h_m, the states of a bidirectional GRU over the text before the chunk. In
@@ -70,7 +70,7 @@ PRESETS = {"ppg_small": {"embed_dim": 128, "hidden_size": 256, "dropout": 0.3}} 
 
 @dataclass(frozen=True)
 class PpgMemory(Memory):
-    """The encoded topics."""
+    """The topics of each essay, encoded as vectors."""
 
     topics: Tensor  # vectors r of the topics, (B, k, 2H)
     last: Tensor  # number of the last topic, (B,)
@@ -79,10 +79,10 @@ class PpgMemory(Memory):
 
 @dataclass(frozen=True)
 class ChunkMemory(State):
-    """The memory of the chunk that is being written, with one row per chunk."""
+    """The text before the chunk that is being written, encoded for the attention, with one row per chunk."""
 
     states: Tensor  # h_0 ... h_m, (R, 1 + M, 2H)
-    keys: Tensor  # part of the attention that depends on them, (R, 1 + M, A)
+    keys: Tensor  # the term of the attention scores that depends on ``states``, (R, 1 + M, A)
     padding_mask: Tensor  # (R, 1 + M)
 
 
@@ -213,7 +213,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return ChunkMemory(states, self.attention.project_keys(states), pad(padding_mask, (1, 0), value=False))
 
     def _write(self, words: Tensor, memory: ChunkMemory, hidden: Tensor) -> _Written:
-        """Return the steps of chunks with the embedded words (R, L, E), starting from the state ``hidden`` (R, H)."""
+        """Run the decoder over the embedded words (R, L, E) of chunks, starting from the state ``hidden`` (R, H)."""
         width = words.size(-1)
         word_gates = linear(words, self.cell.weight_ih[:, :width], self.cell.bias_ih)  # (R, L, 3H)
         context_map = LoopedLinear(self.cell.weight_ih[:, width:])
@@ -243,7 +243,7 @@ def _swap_end_scores(step: Step, scores: Tensor) -> Tensor:
 
 
 def _replace(memory: ChunkMemory, rows: Tensor, new: ChunkMemory) -> ChunkMemory:
-    """Replace those rows of ``memory`` where a new chunk begins by the rows of ``new``."""
+    """Replace the rows of ``memory`` in which a new chunk begins with the rows of ``new``."""
     longer = new.states.size(1) - memory.states.size(1)
     states = pad(memory.states, (0, 0, 0, longer)).index_copy(0, rows, new.states)
     keys = pad(memory.keys, (0, 0, 0, longer)).index_copy(0, rows, new.keys)

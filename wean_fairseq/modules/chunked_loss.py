@@ -28,8 +28,8 @@ from .softmax_gradient import loss_of_scores, softmax_gradient_
 CHUNK_ELEMENTS = {"cpu": 3 * 2**22, "cuda": 2**27}
 
 
-# Maps the needs-gradient flags of the inputs to the sums (k,) and the gradients of the inputs. The first sum is
-# minimised.
+# A function that maps the needs-gradient flags of the inputs to the sums (k,) and the gradients of the inputs. The
+# first sum is minimised.
 Computation = Callable[[list[bool]], tuple[Tensor, Sequence[Tensor | None]]]
 
 

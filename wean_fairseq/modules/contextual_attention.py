@@ -57,7 +57,8 @@ class TargetContext(nn.Module):
         total = previous["context_sum"] + states.float().cumsum(dim=1)  # (R, T, D), up to each position
         count = previous["context_count"] + steps  # (R, T, 1)
         new_sums = {"context_sum": total[:, -1:], "context_count": count[:, -1:]}
-        # shifted instead of subtracted, so that the rounding error of a later state cannot reach this mean
+        # the sums are shifted; subtracting the states instead would let the rounding error of a later state reach this
+        # mean
         if not self.inclusive:
             total = torch.cat([previous["context_sum"], total[:, :-1]], dim=1)
             count = (count - 1).clamp(min=1)
@@ -140,6 +141,6 @@ class ContextualDecoderLayer(DecoderLayer):
         if "context" in source:
             context = source["context"].expand(-1, states.size(1), -1)
         else:
-            rows = len(next(iter(sums.values()), states))  # R; B at the first words
+            rows = len(next(iter(sums.values()), states))  # R, or B at the first words
             context, sums = self.context(states.reshape(rows, -1, states.size(2)), sums)
         return torch.cat([states, context.reshape(*states.shape[:2], -1)], dim=-1), sums

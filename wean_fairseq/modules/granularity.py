@@ -123,9 +123,9 @@ class GranularSelfAttention(GranularityAttention):
     Args:
         sizes: arguments of ``MultiHeadAttention``.
         kind: one of ``GRANULARITY_MASKS``.
-        length: N for every sentence. 0 = the number of words that a query can see. In an encoder, these are the words
-            of its sentence. In a decoder, these are the words up to the query. N then does not depend on words that are
-            not written yet.
+        length: N for every sentence. 0 = the number of words that a query can see. In an encoder, a query sees all
+            words of the sentence. In a decoder, a query sees the words up to its own position. N then does not
+            depend on words that are not written yet.
     """
 
     def __init__(self, *sizes: Any, kind: str, length: int = 0, normalize: bool = True) -> None:

@@ -1,8 +1,10 @@
-"""Linear maps for a loop over steps. One matrix product computes the weights' gradient over all steps.
+"""Linear maps that a loop over decoder steps calls once per step.
+
+One matrix product computes the weights' gradient over all steps.
 
 With plain autograd, every step computes a product for the gradient of each weight and launches a kernel to add it. If
-the weight is a slice of another weight, there are more kernels. On a GPU, these launches dominate the time of a decoder
-that loops over its steps, and not the arithmetic.
+the weight is a slice of another weight, autograd launches further kernels for the slice. On a GPU, these launches
+dominate the time of a decoder that loops over its steps, and not the arithmetic.
 
 Legend: ``N`` rows, ``B`` sentences, ``I`` width in, ``O`` width out.
 """

@@ -115,7 +115,8 @@ def exact_products(device: torch.device = _CPU) -> AbstractContextManager[None]:
 def onednn_is_exact() -> bool:
     """Return True if oneDNN is available on this machine and computes float32 products in full float32.
 
-    If it rounds, products of other threads are also rounded while this check runs. It takes a fraction of a second.
+    If oneDNN rounds, the products of other threads are rounded, too, while this check runs, because the setting is
+    global. It takes a fraction of a second.
     """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
@@ -132,7 +133,7 @@ def _float_product(left: Tensor, right: Tensor) -> Tensor:
 def _probes() -> Iterator[tuple[Tensor, Tensor]]:
     """Yield integer factors in float64, in the layouts of the three products.
 
-    In each pair, another factor has all the digits.
+    In half of the pairs the first factor has all the digits, and in the others the second one.
     """
     tokens, width, candidates = _PROBE_SIZES
     query, weight, grad_scores = (tokens, width), (candidates, width), (tokens, candidates)
@@ -168,7 +169,7 @@ class OutputProducts:
 
     Args:
         query: shape (N, D).
-        weight: candidates' rows, shape (V, D).
+        weight: rows of the candidate words, shape (V, D).
         bias: shape (V,), or ``None``.
         wanted: which of the three gradients are summed.
         chunk: maximum number of tokens in a chunk.

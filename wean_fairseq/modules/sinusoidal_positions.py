@@ -1,8 +1,8 @@
-"""The input of the original Transformer: scaled word embeddings plus sinusoidal positions (AIAYN, 3.4 and 3.5).
+"""Embeddings of the original Transformer: scaled words plus sinusoidal positions (AIAYN, 3.4 and 3.5).
 
-Positions need not be whole numbers (DNPG, Li et al., ACL 2019, section 2.2). The sentence level does not see words of
-phrases, so they should not occupy positions there. Therefore a word's position is the number of sentence-level words up
-to it, where each word counts with its probability.
+A position may be a fraction, as in DNPG (Li et al., ACL 2019, section 2.2). In DNPG, the sentence level does not see
+the words inside phrases, so these words should not occupy positions at this level. Therefore the position of a word is
+the sum, over the words up to it, of their probabilities of being sentence-level words.
 
 Legend: ``B`` batch, ``T`` length, ``D`` width, ``V`` words.
 """
@@ -28,7 +28,9 @@ def check_length(length: int, most: int) -> None:
 
 
 class SinusoidalEmbedding(nn.Module):
-    """sqrt(D) e(word) + PE(position), followed by dropout. It can be used instead of ``PositionedEmbedding``.
+    """The embedding sqrt(D) e(word) + PE(position), followed by dropout.
+
+    A model can use it instead of ``PositionedEmbedding``.
 
     Positions are counted from the first column, so padding must be on the right.
     """
@@ -46,10 +48,10 @@ class SinusoidalEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
-        """Embed tokens (N, T) that follow the words of ``read``: (N, T, D).
+        """Embed the tokens (N, T) of N hypotheses, which follow the words of ``read``: (N, T, D).
 
         Raises:
-            ValueError: if there are more tokens than positions.
+            ValueError: if a sentence has more tokens than there are positions.
         """
         start = 0 if read is None else read.length
         length = start + tokens.size(1)
@@ -66,10 +68,10 @@ def sinusoid(positions: Tensor, dim: int) -> Tensor:
 
 
 class FractionalEmbedding(nn.Module):
-    """sqrt(D) e(word) + sinusoid(position), followed by dropout (AIAYN, sections 3.4 and 5.4).
+    """The embedding sqrt(D) e(word) + sinusoid(position), followed by dropout (AIAYN, sections 3.4 and 5.4).
 
     Args:
-        words: embedding (V, D), which is initialised here.
+        words: word embeddings (V, D), which this module initialises.
         dropout: dropout on the sum.
 
     Raises:
@@ -92,7 +94,7 @@ class FractionalEmbedding(nn.Module):
         return self.place(self.words(tokens), positions)
 
     def place(self, words: Tensor, positions: Tensor) -> Tensor:
-        """Apply ``forward`` to words (B, T, D) that are already embedded."""
+        """Do the same as ``forward`` for words (B, T, D) that are already embedded."""
         words = words * self.scale
         embedded: Tensor = self.dropout(words + sinusoid(positions, words.size(-1)).to(words.dtype))
         return embedded

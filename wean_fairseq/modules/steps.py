@@ -1,8 +1,8 @@
 """One step of a decoder: the ``Memory`` that it reads, the ``State`` that it returns, and the ``Step`` itself.
 
-The memory is the source in the form that steps read. It has one row per sentence, however many hypotheses there are.
-The hypotheses of a sentence are next to each other and share its row, so the source need not be repeated for a beam.
-The state has one row per hypothesis.
+The memory contains the source in the form that the steps read. It has one row per sentence, however many hypotheses
+there are. The hypotheses of a sentence are next to each other and share its row, so the source need not be repeated for
+a beam. The state has one row per hypothesis.
 
 Legend: ``B`` sentences, ``N`` hypotheses (K of each sentence), ``T`` steps, ``S`` source length, ``D`` width of the
 features.
@@ -26,7 +26,10 @@ class Rows:
     row_axis: ClassVar[int] = 0  # the dimension that contains the rows
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
-        """Select the rows (R,) of every tensor. A field that is itself of type ``Rows`` gets all the arguments."""
+        """Select the rows with the indices ``rows`` (R,) from every tensor.
+
+        If a field is itself of type ``Rows``, its ``select`` is called with all the arguments.
+        """
         return self._change(
             lambda tensor: tensor.index_select(self.row_axis, rows), lambda inner: inner.select(rows, *more)
         )
@@ -50,24 +53,25 @@ class Rows:
 
 @dataclass(frozen=True)
 class Memory(Rows):
-    """The source tensors that every step reads, each of shape (B, ...).
+    """The source tensors that every decoder step reads, each of shape (B, ...).
 
-    A search selects the rows of the remaining sentences.
+    A search calls ``select`` to keep only the rows of the remaining sentences.
     """
 
 
 @dataclass(frozen=True)
 class State(Rows):
-    """State after a step, which the next step reads. Its tensors have shape (N, ...).
+    """State of a decoder after a step, which the next step reads. Its tensors have shape (N, ...).
 
-    A search selects the remaining hypotheses (N',), grouped by sentence. The second argument of ``select`` contains
-    their sentences (B',), as for ``Memory``. ``None`` = all sentences remain at their place.
+    A search calls ``select`` with the indices (N',) of the remaining hypotheses, grouped by sentence. The second
+    argument of ``select`` contains the indices (B',) of the remaining sentences, as for ``Memory``. If it is ``None``,
+    all sentences keep their rows.
     """
 
 
 @dataclass(frozen=True)
 class LstmState(State):
-    """h and c of every layer, each of shape (L, N, H)."""
+    """Hidden states h and cell states c of an LSTM with L layers of width H, each of shape (L, N, H)."""
 
     row_axis: ClassVar[int] = 1
 
@@ -77,19 +81,19 @@ class LstmState(State):
 
 @dataclass(frozen=True)
 class LstmStart(Memory):
-    """A source from which steps only use the initial state."""
+    """Memory of a model whose steps use the source only through their initial LSTM state."""
 
     start: LstmState
 
 
 @dataclass(frozen=True)
 class Step:
-    """The result of one or more steps, before the words of the vocabulary are scored."""
+    """The output of one or more decoder steps, before the output layer scores the words."""
 
     features: Tensor  # inputs of the output layer, which scores the words, (N, T, D)
     attention: Tensor | None  # weights of the source positions, (N, T, S). ``None`` for models without attention
-    copying: Copying | None = None  # scores of copying. ``None`` for models that do not copy
-    # further tensors of a family, for display or for its loss, by name
+    copying: Copying | None = None  # scores for copying source words. ``None`` for models that do not copy
+    # further tensors by name, which a model family needs for display or for its loss
     extra: Mapping[str, Tensor] = field(default_factory=dict)
 
 

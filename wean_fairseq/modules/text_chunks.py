@@ -1,7 +1,7 @@
-"""Split texts into chunks that end with a separator, with one row per chunk, and join them again.
+"""Split texts into chunks that end with a separator, put each chunk into a row, and join the rows again.
 
-A separately planned chunk (Wang et al., COLING 2016) depends on the previous text only through its words. Therefore
-training can process all chunks of a batch at once.
+In separate planning (Wang et al., COLING 2016), a chunk depends on the words of the previous text, but not on the
+decoder states there. Therefore training can process all chunks of a batch at once.
 
 Legend: ``B`` batch, ``T`` length of the text, ``R`` chunks of all texts, ``L`` length of the longest chunk, ``M``
 longest text before a chunk.
@@ -22,7 +22,7 @@ class Chunks(NamedTuple):
     row: Tensor  # index of the chunk that contains each step, (B, T)
     real: Tensor  # True at steps that are not padding, (B, T)
     length: int  # length of the longest chunk, ``L``
-    before: int  # maximum number of steps before the last chunk of a text
+    before: int  # number of steps before the last chunk, maximised over the texts
 
     def split(self, values: Tensor) -> Tensor:
         """Give each chunk its own row: (B, T, ...) -> (R, L, ...), with zeros after the end of a chunk."""
@@ -34,7 +34,7 @@ class Chunks(NamedTuple):
         return _zero_outside(values[text, step], own & inside & self.real[text, step])
 
     def join(self, rows: Tensor) -> Tensor:
-        """Invert ``split``: (R, L, ...) -> (B, T, ...), with zeros at padding."""
+        """Undo ``split``: (R, L, ...) -> (B, T, ...), with zeros at padding."""
         offset = torch.arange(self.row.size(1), device=rows.device) - self.start[self.row]  # (B, T)
         return _zero_outside(rows[self.row, offset.clamp(max=self.length - 1)], self.real)
 
@@ -60,7 +60,8 @@ def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
     # Copy all values that the CPU needs in one transfer from the device.
     sizes = torch.stack([begins.sum(), (offset * real).max() + 1, (place * begins).max()]).tolist()
     count, length, before = map(int, sizes)
-    # Each start of a chunk gets one row in the result. Sorting the flags lists their positions.
+    # Each start of a chunk gets one row in the result. Sorting the flags ``begins`` in descending order yields the
+    # positions of these starts.
     first = begins.flatten().byte().sort(descending=True, stable=True).indices[:count]  # sorted by text, then by step
     row = begins.flatten().cumsum(dim=0).view_as(words) - 1
     number = begins.cumsum(dim=1).flatten()[first] - 1

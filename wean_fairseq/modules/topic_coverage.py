@@ -13,7 +13,7 @@ from .masking import masked_softmax
 
 
 class TopicImportance(nn.Module):
-    """phi = N sigmoid([T_1; ...; T_k] U_f), the number of steps of the essay that are reserved for each topic.
+    """The number of steps of an essay that are reserved for each topic: phi = N sigmoid([T_1; ...; T_k] U_f).
 
     A slot without a topic is treated as a zero vector.
     """
@@ -23,7 +23,7 @@ class TopicImportance(nn.Module):
         self.proj = nn.Linear(num_topics * embed_dim, num_topics, bias=False)  # U_f
 
     def forward(self, topics: Tensor, lengths: Tensor) -> Tensor:
-        """Return phi.
+        """Return phi for the topics of each essay.
 
         Args:
             topics: embeddings T_j of the topics, zero in slots without a topic, (B, k, E).
@@ -39,7 +39,7 @@ class TopicImportance(nn.Module):
 def attend_uncovered(
     scores: Tensor, coverage: Tensor, importance: Tensor, padding_mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return alpha_t = softmax_j(C_{t-1,j} g_tj) and C_t = C_{t-1} - alpha_t / phi.
+    """Return the attention alpha_t = softmax_j(C_{t-1,j} g_tj) and the new coverage C_t = C_{t-1} - alpha_t / phi.
 
     Args:
         scores: scores g_t without coverage, v . tanh(W h_{t-1} + U T_j), (B, k).
@@ -57,7 +57,7 @@ def attend_uncovered(
 def importance_loss(
     weights: Tensor, importance: Tensor, topic_padding_mask: Tensor, step_padding_mask: Tensor
 ) -> Tensor:
-    """Return sum_j (phi_j - sum_t alpha_tj)^2, summed over all essays, in float32.
+    """Return the loss sum_j (phi_j - sum_t alpha_tj)^2, summed over all essays, in float32.
 
     This loss is in the authors' code, but not in the paper.
 

@@ -1,4 +1,6 @@
-"""The topic words of a source, arranged in slots. Topic j is always in slot j, whatever the padding is.
+"""The topic words of a source, arranged in slots.
+
+Topic j of a source is always in slot j, whether the padding is on the left or on the right.
 
 Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``k`` topic slots.
 """
@@ -10,7 +12,7 @@ from torch import Tensor
 
 
 class TopicWords(NamedTuple):
-    """The topics of a batch."""
+    """The topic words of a batch, arranged in slots."""
 
     tokens: Tensor  # topic in each slot, or ``padding_idx`` in empty slots, (B, k)
     padding_mask: Tensor  # ``True`` at empty slots, (B, k)
@@ -18,7 +20,7 @@ class TopicWords(NamedTuple):
 
 
 def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: int | None = None) -> TopicWords:
-    """Put the words of each source into slots, without end symbols and padding.
+    """Put the topic words of each source into slots, and leave out end symbols and padding.
 
     Args:
         src_tokens: topic words and end symbols, padded on either side, (B, S).

@@ -1,9 +1,9 @@
-"""The Transformer of the C-DNPG table: post-norm layers as in BERT, learned positions, and a tied output layer.
+"""The Transformer in C-DNPG's table of results: post-norm layers as in BERT, learned positions, tied output layer.
 
 It follows Vaswani et al. (NeurIPS 2017, "AIAYN") and Devlin et al. (NAACL 2019). Attention accepts an additive bias,
-for masks and for terms that a paper adds to the scores. A layer of such a paper overrides ``forward`` and adds its term
-to the ``bias``, or it gets an ``attention`` with more inputs (``Keyed``). Attention weights are returned as float32
-logarithms, so that positions with very small weights still get a gradient.
+for masks and for terms that a paper adds to the scores. To add such a term, a layer overrides ``forward`` and changes
+the ``bias``, or it uses an ``attention`` that reads additional tensors (see ``Keyed``). Attention weights are returned
+as float32 logarithms, so that positions with very small weights still get a gradient.
 
 Legend: ``B`` batch, ``T`` queries (target length), ``S`` keys (source length), ``D`` width, ``A`` heads, ``d`` = D / A,
 ``F`` inner width of the feed-forward part, ``V`` words.
@@ -25,8 +25,8 @@ from .words_read import WordsRead
 NORM_EPS = 1e-12
 INIT_STD = 0.02
 
-# States (B, S, D) in the form that attention reads: ``keys`` and ``values``, each of shape (B, A, S, d), and additional
-# tensors of a paper with the words in the same dimension.
+# The form in which attention reads states (B, S, D): ``keys`` and ``values`` of shape (B, A, S, d), and additional
+# tensors of some papers, which also have their words in dimension 2.
 Keyed = dict[str, Tensor]
 
 
@@ -38,10 +38,10 @@ class Attended(NamedTuple):
 
 
 class MultiHeadAttention(nn.Module):
-    """softmax(Q K^T / sqrt(d) + bias) V, with A heads (AIAYN, section 3.2) and dropout on the weights.
+    """Attention softmax(Q K^T / sqrt(d) + bias) V with A heads (AIAYN, section 3.2) and dropout on the weights.
 
     Raises:
-        ValueError: if the heads do not divide the width.
+        ValueError: if the width is not divisible by the number of heads.
     """
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
@@ -58,7 +58,7 @@ class MultiHeadAttention(nn.Module):
         self.out_proj = nn.Linear(dim, dim)
 
     def with_source_widths(self, key_dim: int, value_dim: int) -> Self:
-        """Compute keys and values from states of other widths, and return this module."""
+        """Make this module compute keys and values from states of the given widths, and return the module."""
         self.key_proj = nn.Linear(key_dim, self.key_proj.out_features)
         self.value_proj = nn.Linear(value_dim, self.value_proj.out_features)
         return self
@@ -74,11 +74,12 @@ class MultiHeadAttention(nn.Module):
         Args:
             states: inputs of the queries, shape (B, T, D).
             memory: result of ``project`` for the states (B, S, D) to attend to.
-            bias: is added to the scores, broadcast to (B, A, T, S). It is -inf at positions that must not be read.
-                Every row needs a finite entry.
+            bias: term that is added to the scores, broadcast to (B, A, T, S). It is -inf at positions that must not be
+                read. Every row needs a finite entry.
             with_weights: also return the weights before dropout. In that case, the fused kernel cannot be used.
         """
-        # On a CPU, the fused kernel has no dropout, and multiplies the small matrices of the heads one by one.
+        # On a CPU, the fused kernel is not used, because it has no dropout and multiplies the small matrices of the
+        # heads one by one.
         if with_weights or states.device.type == "cpu":
             return self.read(self.log_weights(states, memory, bias), memory["values"], with_weights=with_weights)
         query = self._split_heads(self.query_proj(states))  # (B, A, T, d)
@@ -101,7 +102,7 @@ class MultiHeadAttention(nn.Module):
         return attention_log_weights(self._split_heads(self.query_proj(states)), memory["keys"], bias)
 
     def read(self, log_weights: Tensor, values: Tensor, *, with_weights: bool) -> Attended:
-        """Return the sum of the values (B, A, S, d), weighted with dropout by the weights (B, A, T, S).
+        """Apply dropout to the weights (B, A, T, S), and return the weighted sum of the values (B, A, S, d).
 
         Unless ``with_weights`` is set, ``log_weights`` may be overwritten.
         """
@@ -121,7 +122,7 @@ AttentionMaker = Callable[[int, int, float], MultiHeadAttention]
 
 
 class FeedForward(nn.Sequential):
-    """D -> F, GELU, F -> D (AIAYN, eq. 2, with the activation of BERT)."""
+    """A linear map D -> F, a GELU and a linear map F -> D (AIAYN, eq. 2, with the activation of BERT)."""
 
     def __init__(self, dim: int, inner_dim: int) -> None:
         super().__init__(nn.Linear(dim, inner_dim), nn.GELU(), nn.Linear(inner_dim, dim))
@@ -164,7 +165,7 @@ class EncoderLayer(nn.Module):
 
 
 class PositionedEmbedding(nn.Module):
-    """LayerNorm(word + position + segment), followed by dropout, as in BERT with one segment.
+    """The input of BERT with one segment: LayerNorm(word + position + segment), followed by dropout.
 
     Positions are counted from the first token that is not padding, so padding on either side changes nothing.
     """
@@ -180,7 +181,7 @@ class PositionedEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None, added: Tensor | None = None) -> Tensor:
-        """Embed tokens (N, T) that follow the words of ``read``: (N, T, D).
+        """Embed the tokens (N, T) of N hypotheses, which follow the words of ``read``: (N, T, D).
 
         ``added`` (N, T, D) is added to the embeddings.
 
@@ -192,7 +193,7 @@ class PositionedEmbedding(nn.Module):
         if read is not None and read.length:
             place, length = place + read.count.unsqueeze(1), length + read.length
         position = place.clamp(min=0)
-        if length > self.max_positions:  # check whether a sentence is still longer without padding
+        if length > self.max_positions:  # check the lengths again, now without padding
             check_length(int(position.max()) + 1, self.max_positions)
         summed = self.words(tokens) + self.positions(position) + self.segment
         embedded: Tensor = self.dropout(self.norm(summed if added is None else summed + added))
@@ -200,7 +201,7 @@ class PositionedEmbedding(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """An embedding and ``EncoderLayer`` modules, from bottom to top."""
+    """An embedding, followed by ``EncoderLayer`` modules from bottom to top."""
 
     def __init__(self, embedding: PositionedEmbedding, layers: Iterable[EncoderLayer]) -> None:
         super().__init__()
@@ -216,8 +217,8 @@ class TransformerEncoder(nn.Module):
             added: added to the embeddings of the tokens, shape (B, S, D).
 
         Returns:
-            States (B, S, D), undefined at padding: the input of each layer, from bottom to top, and finally the output
-            of the last layer.
+            The states (B, S, D) that each layer reads, from bottom to top, and finally the output of the last layer.
+            They are undefined at padding.
         """
         states: list[Tensor] = [self.embedding(tokens, added=added)]
         bias = padding_bias(padding_mask)
@@ -258,7 +259,10 @@ def causal_bias(length: int, like: Tensor) -> Tensor:
 
 
 def init_transformer(network: nn.Module) -> None:
-    """Initialise as in BERT: maps, embeddings and segments from N(0, 0.02). Biases and the padding word start at 0."""
+    """Initialise linear maps, embeddings and segments from N(0, 0.02), as in BERT.
+
+    Biases and the embedding of the padding word start at 0.
+    """
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=INIT_STD)

@@ -1,7 +1,7 @@
 """The decoder of the Transformer in ``transformer.py``: layers that read the previous words and the source.
 
-The hypotheses of a sentence are queries of one attention. Therefore the source and the words of the hypotheses (see
-``words_read.py``) are projected and stored only once.
+All hypotheses of a sentence are queries of the same attention operation. Therefore the source and the words of the
+hypotheses (see ``words_read.py``) are projected and stored only once.
 
 Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` words, ``Q`` = K T queries of a sentence, ``W``
 words stored per sentence, ``S`` source length, ``D`` width, ``A`` heads.
@@ -30,7 +30,7 @@ from .words_read import SharedWords, WordsRead
 
 
 class Decoded(NamedTuple):
-    """Result of a decoder, or of one of its layers."""
+    """Output of a decoder, or of one of its layers."""
 
     states: Tensor  # (B, Q, D)
     context: Tensor  # result of the cross-attention, (B, Q, D)
@@ -60,7 +60,7 @@ class SourceMemory(Memory):
 
 @dataclass(frozen=True)
 class DecoderState(State):
-    """State of a Transformer after a step, which the next step reads."""
+    """State of a Transformer decoder after a step, which the next step reads."""
 
     read: WordsRead
     layers: tuple[LayerState, ...]
@@ -92,7 +92,10 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def remember(self, source: Tensor, bias: Tensor) -> Keyed:
-        """Project encoder states (B, S, D) for all steps. ``bias`` is the bias of the attention to these states."""
+        """Project the encoder states (B, S, D) once, for all decoder steps.
+
+        ``bias`` is the bias of the attention to these states.
+        """
         return self.cross_attention.project(source)
 
     def forward(
@@ -109,7 +112,7 @@ class DecoderLayer(nn.Module):
         """Run the layer.
 
         Args:
-            states: (B, Q, D).
+            states: states of the current words, (B, Q, D).
             source: result of ``remember``.
             state: state of this layer after the previous words.
             read: all words read, including the current ones.
@@ -131,16 +134,16 @@ class DecoderLayer(nn.Module):
         return Decoded(states, attended_source.output, attended_source.log_weights), LayerState(words, sums)
 
     def query_input(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the input for the queries of the self-attention, and the sums including these words.
+        """Return the inputs of the self-attention's queries, and the sums updated with the current words.
 
-        By default, this input is the states. Subclasses may concatenate further features.
+        By default, the inputs are the states. Subclasses may concatenate further features.
         """
         return states, sums
 
     def read_more(self, states: Tensor, source: Keyed) -> Tensor:
-        """Return new states (B, Q, D). By default, they are unchanged.
+        """Let a subclass read further inputs after the source, and return the new states (B, Q, D).
 
-        Subclasses read other inputs than the source here.
+        By default, the states are unchanged.
         """
         return states
 
@@ -154,7 +157,10 @@ class TransformerDecoder(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     def remember(self, source: Tensor, padding_mask: Tensor) -> SourceMemory:
-        """Project encoder states (B, S, D) for all steps. ``padding_mask`` (B, S) is ``True`` at padding."""
+        """Project the encoder states (B, S, D) once, for all decoder steps.
+
+        ``padding_mask`` (B, S) is ``True`` at padding.
+        """
         return remember(self.layers, source, padding_bias(padding_mask))
 
     def begin(self, memory: SourceMemory) -> DecoderState:
@@ -167,7 +173,7 @@ class TransformerDecoder(nn.Module):
         """Return the outputs of the last layer for further words, and the state after them.
 
         Args:
-            tokens: either one word, or all words from the first on, (N, T), with padding only on the right.
+            tokens: one word of each hypothesis, or all words from the first one, (N, T), padded only on the right.
             memory: result of ``remember``.
             state: state after the previous words.
             with_weights: return the weights of the last layer's attention to the source.
@@ -176,8 +182,8 @@ class TransformerDecoder(nn.Module):
         read = state.read.append(tokens.ne(self.embedding.padding_idx), sentences)
         # The embedding needs the previous words to compute the positions.
         states = self.embed(tokens, memory, state.read)
-        # A single word reads all previous words. Several words need a causal mask. Padding need not be masked, because
-        # it comes after all words that could read it.
+        # A single word reads all previous words. Several words need a causal mask. Padding is not masked, because it
+        # follows all words that could read it.
         bias = read.bias(sentences) if tokens.size(1) == 1 else causal_bias(tokens.size(1), states)
         decoded, layers = run_layers(self.layers, states, memory, state.layers, read, bias, with_weights=with_weights)
         return decoded, DecoderState(read, layers)
@@ -193,7 +199,7 @@ class TransformerDecoder(nn.Module):
 def remember(layers: nn.ModuleList, source: Tensor, bias: Tensor) -> SourceMemory:
     """Project encoder states (B, S, D) for decoder layers.
 
-    ``bias`` (B, 1, 1, S) is the bias of the attention to them.
+    ``bias`` (B, 1, 1, S) is the bias of the attention to these states.
     """
     projected = [layer.remember(source, bias) for layer in layers if isinstance(layer, DecoderLayer)]
     return SourceMemory(tuple(projected), bias)
@@ -214,7 +220,7 @@ def run_layers(
     Args:
         layers: ``DecoderLayer`` modules, from bottom to top.
         states: embedded words, (B, Q, D).
-        memory: memory of the source.
+        memory: result of ``remember``.
         kept: states of the layers after the previous words.
         read: all words read, including the current ones.
         self_bias: bias of the self-attention, broadcast to (B, A, Q, W).

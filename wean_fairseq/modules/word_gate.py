@@ -13,9 +13,9 @@ class GatedLstm(nn.Module):
     Args:
         input_dim: ``E``.
         hidden_size: ``H``.
-        gate_input: ``state-and-word`` is the equation of this class. ``state`` means beta_t = sigmoid(v . h_(t-1) + a).
-            ``release`` is ``state`` with beta_1 = 1, as in the authors' code, which computes the gate for the next word
-            after each step.
+        gate_input: ``state-and-word`` selects the equation above. ``state`` selects beta_t = sigmoid(v . h_(t-1) + a).
+            ``release`` is like ``state``, but beta_1 = 1, as in the authors' code, which computes the gate for the next
+            word after each step.
     """
 
     def __init__(self, input_dim: int, hidden_size: int, gate_input: str) -> None:
@@ -26,7 +26,7 @@ class GatedLstm(nn.Module):
         self.gates_first_word = gate_input != "release"
 
     def forward(self, embedded: Tensor, padding_mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Read each sentence independently of its padding.
+        """Read a batch of sentences, whose padding has no effect on the results.
 
         Args:
             embedded: e_t, (B, S, E).

@@ -20,30 +20,30 @@ from .steps import State
 
 @dataclass
 class _Room:
-    """Memory with spare capacity. Stored words need not be moved when words are added."""
+    """Memory with spare capacity. Words can be added without moving the stored ones."""
 
-    buffers: dict[str, Tensor]  # (B, ..., capacity, ...)
+    buffers: dict[str, Tensor]  # buffers of the tensors by name, (B, ..., capacity, ...)
     filled: int  # number of stored words
 
 
 @dataclass(frozen=True)
 class SharedWords(State):
-    """Tensors of the words of a sentence, by name: (B, ..., W, ...), with the words in dimension ``axis``."""
+    """Named tensors for the words of each sentence, (B, ..., W, ...), with the words in dimension ``axis``."""
 
     kept: dict[str, Tensor]
     axis: int = 2
     appended: bool = False  # True if the last change appended words, False if it selected sentences
-    room: _Room | None = None  # memory whose first part contains the tensors
+    room: _Room | None = None  # memory that contains the tensors at its start
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
-        """Select sentences. If all sentences remain, no tensor is moved."""
+        """Select sentences. If all sentences remain, no tensor is copied."""
         sentences = more[0] if more else rows
         if sentences is None:
             return self
         return type(self)({name: tensor.index_select(0, sentences) for name, tensor in self.kept.items()}, self.axis)
 
     def append(self, new: dict[str, Tensor]) -> "SharedWords":
-        """Add words. When words are added repeatedly, this happens in place."""
+        """Append the tensors of further words. If words are appended repeatedly, the new ones are written in place."""
         if not self.kept:
             return SharedWords(new, self.axis, appended=True)
         if torch.is_grad_enabled() or not self.appended:
@@ -58,7 +58,7 @@ class SharedWords(State):
         return SharedWords(tensors, self.axis, appended=True, room=room)
 
     def _room_for(self, length: int, added: int) -> _Room:
-        """Return the current memory if it has enough free space at its end, otherwise twice the required size."""
+        """Return the current memory if it has enough free space, otherwise new memory of twice the required size."""
         if self.room is not None and self.room.filled == length:
             capacity = next(iter(self.room.buffers.values())).size(self.axis)
             if capacity >= length + added:
@@ -79,7 +79,7 @@ class WordsRead(State):
     seen: Tensor  # True at the words of the hypothesis, (N, W)
     place: Tensor  # position of each word in its hypothesis, from 0, (W,)
     count: Tensor  # number of words that are not padding, (N,)
-    length: int  # number of words, including padding
+    length: int  # number of words of each hypothesis, including padding
 
     @classmethod
     def empty(cls, like: Tensor) -> "WordsRead":
@@ -92,9 +92,9 @@ class WordsRead(State):
         return type(self)(self.seen.index_select(0, rows), self.place, self.count.index_select(0, rows), self.length)
 
     def append(self, words: Tensor, sentences: int) -> "WordsRead":
-        """Add words (N, T), which are ``True`` if they are not padding.
+        """Add words (N, T), where ``words`` is ``True`` if a word is not padding.
 
-        T is 1, unless no word was read before and N = B.
+        T may be above 1 only in the first call, with one hypothesis per sentence (N = B).
         """
         length, together = words.size(1), len(words) // sentences
         if length > 1:
@@ -111,7 +111,7 @@ class WordsRead(State):
     def bias(self, sentences: int) -> Tensor | None:
         """Return a bias (B, 1, K, W) for one query per hypothesis, which is -inf at words of other hypotheses.
 
-        Return ``None`` if there are no such words.
+        Return ``None`` if each sentence has only one hypothesis.
         """
         if len(self.seen) == sentences:
             return None

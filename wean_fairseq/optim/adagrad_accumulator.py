@@ -1,7 +1,7 @@
 """``adagrad_accumulator``: Adagrad with non-zero initial accumulators, as in See et al. (ACL 2017).
 
-fairseq's ``adagrad`` initialises them with zero. With it, the first update changes every weight by the whole learning
-rate.
+fairseq's ``adagrad`` initialises them with zero. With zero accumulators, the first update changes every weight by the
+whole learning rate.
 """
 
 from dataclasses import dataclass

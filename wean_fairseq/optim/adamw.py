@@ -48,7 +48,7 @@ class AdamW(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Arguments for torch's optimiser and all parameter groups.
+        """Arguments for torch's optimiser, which apply to all parameter groups.
 
         A resumed training uses the values in its checkpoint instead.
         """

@@ -1,9 +1,9 @@
 """``fused_adam``: fairseq's ``adam``, computed by PyTorch's fused kernel. The results are equal up to rounding.
 
 fairseq's ``adam`` loops over the parameters in Python and makes a dozen passes over each of them. The fused kernel
-makes a single pass. The two add epsilon at different places. With v the mean of squared gradients and c = 1 - beta2^t,
-fairseq divides by (sqrt(v) + eps) / sqrt(c), and the kernel divides by sqrt(v) / sqrt(c) + eps. Both are equal if the
-epsilon of the kernel is eps / sqrt(c). This value is used here.
+makes a single pass. The two implementations add epsilon at different places in the formula. With v the mean of squared
+gradients and c = 1 - beta2^t, fairseq divides by (sqrt(v) + eps) / sqrt(c), and the kernel divides by sqrt(v) / sqrt(c)
++ eps. Both are equal if the epsilon of the kernel is eps / sqrt(c). This value is used here.
 """
 
 import ast
@@ -58,7 +58,7 @@ class FairseqRuleAdam(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            # A parameter that some batch did not use has a different step count.
+            # Parameters have different step counts if some batches did not use all of them.
             groups_by_count = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:

@@ -17,10 +17,10 @@ from .document import Block, ListBlock, Write
 from .dumps import Attention
 from .runs import Run
 
-_ATTENDING = 30  # the figure of attention shows at most this number of output words
+_ATTENDING = 30  # maximum number of output words in the figure of attention
 _WORDS = 8  # number of words whose neighbours are shown
 _NEIGHBOURS = 4  # number of neighbours of each word
-_FREQUENT = 300  # the words are chosen from this number of the most frequent words
+_FREQUENT = 300  # number of most frequent words from which these words are chosen
 _DICTIONARY = "dict.src.txt"
 
 
@@ -57,7 +57,7 @@ def _mixture(checkpoint: str) -> list[list[float]]:
 
 
 def find_example(run: Run) -> tuple[Path, str] | None:
-    """Return the data directory of a run and a short sentence from its first test set, or None without dictionaries.
+    """Return a run's data directory and a short sentence of its first test set, or None without dictionaries.
 
     Recipes store the decoded data in ``bin-SET``, in the word pieces that the models read. The sentence is empty if the
     text is missing.
@@ -123,8 +123,8 @@ def _hide_path(error: Exception, file: Path) -> str:
 def _content_words(run: Run, words: Sequence[str]) -> list[str]:
     """Return frequent words that are not function words, numbers or punctuation.
 
-    They are words of the test text that are in the dictionary. The dictionary alone may contain word pieces. Without a
-    text, they are entries of the dictionary.
+    The words are taken from the test text and must be in the dictionary. The dictionary is only the second choice,
+    because it may contain word pieces. If there is no test text, the words are entries of the dictionary.
     """
     text = next((test.sources for test in run.sets.values() if test.sources), [])
     counts = Counter(word for line in text for word in line.split())

@@ -1,4 +1,4 @@
-"""Compare experiments that were scored on the same sentences, and show published tables with our rows."""
+"""Compare experiments that were scored on the same sentences, and add our rows to published tables."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,10 @@ _CAUTION = (
 
 
 def shared_tests(experiments: Sequence[Experiment]) -> list[list[Entry]]:
-    """Return the test sets on which several experiments were scored. Their sources and references have equal hashes."""
+    """Return the test sets on which several experiments were scored, grouped by their sentences.
+
+    In each group, the sources and the references have equal hashes.
+    """
     groups: dict[tuple[str, ...], list[Entry]] = {}
     for entry in (entry for experiment in experiments for entry in experiment.sets.values()):
         files = entry.evaluation.data.files
@@ -46,7 +49,7 @@ def reading_notes(entries: Sequence[Entry]) -> ListBlock:
 
 
 def copy_warning(entries: Sequence[Entry]) -> Iterator[ListBlock]:
-    """Yield a list of the metrics in the table on which the source beats every system, if there are any."""
+    """Yield a list of the metrics on which a copy of the source beats every system, if there are any."""
     wins = [scores.copy_win([*scores.comparable(_entries_with(entries, key))], key) for key in _KEYS]
     beaten = [f"{win} of the best system." for win in wins if win]
     if beaten:
@@ -103,7 +106,7 @@ def panels(entries: Sequence[Entry], keys: Sequence[str] = _DRAWN) -> list[Score
 
 
 def published_tables(entries: Sequence[Entry]) -> Iterator[Table]:
-    """Yield the published tables to which a test set belongs, extended by the rows of all experiments."""
+    """Yield the published tables for the data of a test set, extended by the rows of all experiments."""
     for table in PUBLISHED_TABLES.values():
         entries_of: dict[str, list[Entry]] = {}
         for entry in entries:
@@ -115,7 +118,7 @@ def published_tables(entries: Sequence[Entry]) -> Iterator[Table]:
 
 
 def _keys(table: PublishedTable, entry: Entry) -> list[str]:
-    """Return, for each column, the key of our score that is comparable with it, or an empty string."""
+    """Return, for each column of a published table, the key of our comparable score, or an empty string."""
     return [column.key_in(entry.columns) for column in table.columns]
 
 
@@ -132,9 +135,9 @@ def _experiment_names(entry: Entry) -> list[str]:
 def _data_name(table: PublishedTable, entry: Entry) -> str:
     """Return the name that a published table uses for the data of a test set, or an empty string.
 
-    If the table has a single data set, its preset identifies the data. Standard metrics do not identify it. If the
-    names do not agree (for example, one script prepares both ESSAY and ZhiHu), the folder of the source data decides,
-    then the folder of the run.
+    If the table has a single data set and a comparable score uses a preset, the preset identifies the data. Standard
+    metrics do not identify the data. If the names match several data sets (for example, one script prepares both ESSAY
+    and ZhiHu), the folder of the source data decides, then the folder of the run.
     """
     run = entry.experiment.runs[0]
     if run.is_own_data:
@@ -153,12 +156,12 @@ def _matching_data(table: PublishedTable, name: str) -> str:
 
 
 def _pattern_name(name: str) -> str:
-    """Write a name in the form of the patterns of published tables."""
+    """Convert a name to the form that the patterns of published tables use."""
     return name.lower().replace("-", "_").replace("/", "_")
 
 
 def _comparison_table(table: PublishedTable, data: str, entries: Sequence[Entry]) -> Table:
-    # For each published column, the key of our column with the same metric in each experiment.
+    # For each published column, map each of our entries to the key of its score on the same metric.
     keys = [
         {entry: key for entry in entries if (key := _keys(table, entry)[place])} for place in range(len(table.columns))
     ]
@@ -170,7 +173,8 @@ def _comparison_table(table: PublishedTable, data: str, entries: Sequence[Entry]
     rows: list[list[Cell | str]] = []
     if any(COPY_ROW in entry.evaluation.scores for entry in entries):
         rows.append([COPY_ROW, "ours", *(scores.copy_cell(column, _ABSENT) for column in keys)])
-    # The rows of our systems are below the published row of the same system. Rows of other systems are at the end.
+    # The rows of our systems are below the published row of the same system. Systems without a published row are at the
+    # end.
     unmatched = [(entry, system) for entry in entries for system in entry.systems]
     for label, row in table.rows[data].items():
         shown = (column.shown(score, "–") for score, column in zip(row.scores, table.columns, strict=True))

@@ -1,4 +1,4 @@
-"""Describe the trainings: data, settings, missing parts, stand-in data, sizes of models, and speed.
+"""Describe the trainings: data, replaced data, settings, missing parts, model sizes and speed.
 
 The training time is shown next to C-DNPG's Table 5.
 """
@@ -15,7 +15,7 @@ from .document import ListBlock
 from .runs import Leak, Run
 from .scores import Experiment
 
-_NAMED = 4  # a title names at most this number of systems
+_NAMED = 4  # maximum number of systems that a title names
 _OUTPUT_LAYERS = ("decoder.output.", "decoder.query_embedding.")
 _HOURS = PUBLISHED_TABLES["cdnpg-table5"]
 _ABSENT = "–"
@@ -45,7 +45,7 @@ def _systems(experiment: Experiment) -> list[str]:
 
 
 def summary(experiment: Experiment) -> str:
-    """Return one sentence on an experiment."""
+    """Return one sentence with the systems, test sets and seeds of an experiment."""
     systems = _systems(experiment)
     seeds = f"seed {', '.join(experiment.seeds)}" if experiment.seeds else "seed unknown"
     sets = f"scores on {', '.join(experiment.sets)}" if experiment.sets else "no scores yet"
@@ -53,7 +53,7 @@ def summary(experiment: Experiment) -> str:
 
 
 def warnings(experiment: Experiment) -> Iterator[ListBlock]:
-    """Yield the warnings that a reader must know before reading any number, as one list, if there are any."""
+    """Yield one list of the warnings that a reader must see before any number, if there are any."""
     items = []
     for run in experiment.runs:
         prefix = f"Seed {run.seed}: " if len(experiment.runs) > 1 else ""
@@ -66,7 +66,8 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
             items.append(f"{prefix}The training of {', '.join(unfinished)} had not come to its end, by its log.")
         # A training that is best at its end could have improved further.
         improving = [system.name for system in run.systems.values() if system.log.done and system.log.is_improving]
-        noted = " ".join(run.problems)  # the notes of a recipe describe the end of a training better
+        # a recipe's note describes the end of a training better, so systems with a note are skipped
+        noted = " ".join(run.problems)
         improving = [name for name in improving if f"The training of {name} was ended" not in noted]
         if improving:
             names = ", ".join(improving)
@@ -146,7 +147,7 @@ def output_layer(checkpoint: Path | None) -> int | None:
 
 
 def published_hours(system: str) -> float | None:
-    """Return the training hours of a system in C-DNPG's Table 5, or None. All its variants share one row."""
+    """Return the training hours of a system in C-DNPG's Table 5, or None. All variants of C-DNPG share one row."""
     name = "cdnpg_rs" if system.startswith("cdnpg_") else system
     rows = next(iter(_HOURS.rows.values())).values()
     return next((row.scores[0] for row in rows if name in row.runs), None)
@@ -157,7 +158,7 @@ def cost_table(run: Run) -> Iterator[Table]:
     systems = [system for system in run.systems.values() if system.log.parameters]
     if not systems:
         return
-    # The times of the other systems are compared with the first system.
+    # The other systems' times are compared with those of ``transformer`` or, if it is missing, of the first system.
     first = next((system for system in systems if system.name == "transformer"), systems[0])
     yardstick, base = first.log.seconds_per_update, published_hours(first.name)
     timed = [system for system in systems if published_hours(system.name) is not None]

@@ -3,8 +3,8 @@
 All texts of a `Document` are plain. The templates of the pages escape every text.
 
 The HTML page has no script and loads no files: figures are embedded as SVG images, in which browsers run no scripts,
-and its content security policy forbids everything else. The Markdown is meant for README files, issues and letters. Its
-figures are linked PNG files.
+and its content security policy forbids everything else. The Markdown page is meant for README files, issues and
+letters. Its figures are linked PNG files.
 """
 
 import base64
@@ -33,7 +33,7 @@ class FigureBlock:
     """A figure, which is stored in files.
 
     Attributes:
-        svg: the same figure as SVG, for web pages and print.
+        svg: file with the same figure as SVG, for web pages and print.
         notes: sentences that explain the figure.
     """
 
@@ -50,7 +50,7 @@ Write = Callable[[Callable[[], Any], str, str], FigureBlock]
 
 @dataclass(frozen=True)
 class Piece:
-    """Some neighbouring words of a sample.
+    """One or more neighbouring words of a sample, all of the same kind.
 
     Attributes:
         kind: ``copied``, ``new``, ``dropped`` or empty.
@@ -66,7 +66,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sentence of the test set. It maps each label to pieces, the source first."""
+    """A sentence of the test set. It maps the label of each text to the pieces of the text, with the source first."""
 
     number: int
     lines: Sequence[tuple[str, Sequence[Piece]]]
@@ -88,7 +88,7 @@ class SamplesBlock:
 class ListBlock:
     """A list of sentences. ``level`` is ``warning`` or ``note``.
 
-    A ``folded`` list is closed until the reader opens it.
+    A ``folded`` list is shown closed until the reader opens it.
     """
 
     title: str
@@ -145,7 +145,7 @@ def _make_displayable(value: object) -> object:
 
 
 def embedded(figure: FigureBlock) -> Markup:
-    """Return a figure as a data URL. It needs no escaping."""
+    """Return a figure as a data URL. The URL needs no escaping in HTML."""
     return Markup("data:image/svg+xml;base64,") + base64.b64encode(Path(figure.svg).read_bytes()).decode("ascii")
 
 

@@ -11,7 +11,7 @@ from .dumps import read_provenance
 from .runs import TrainedSystem
 
 _SENTENCES = 6  # maximum number of sentences drawn from a dump
-_LONGEST = 60  # maximum number of words of such a sentence
+_LONGEST = 60  # maximum number of words of a drawn sentence
 
 
 def from_dumps(system: TrainedSystem, write: Write) -> Iterator[Block]:

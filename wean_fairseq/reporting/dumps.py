@@ -1,4 +1,4 @@
-"""Types for attention, coverage and copying in sentences, and a reader of copy provenance.
+"""Types for attention, coverage and copying in sentences, and a reader for dumps of copy provenance.
 
 Dumps of granularities are read by `wean_fairseq.evaluation.granularity.read_dump`.
 """
@@ -27,7 +27,7 @@ class Coverage(NamedTuple):
 
     Attributes:
         left: MTA-LSTM's coverage C_t, which starts at 1, or SC-LSTM's keyword vector d_t.
-        label: name of the numbers.
+        label: name of these numbers in the figure.
     """
 
     topics: list[str]
@@ -37,7 +37,7 @@ class Coverage(NamedTuple):
 
 
 class CopiedWord(Struct):
-    """An output word, the probability that it was copied, and its origin as source position -> share."""
+    """An output word, the probability that it was copied, and its origins (source position -> share)."""
 
     word: str
     copied: float
@@ -66,7 +66,7 @@ def read_provenance(path: PathLike) -> dict[int, Provenance]:
 
 
 def kind_of_dump(path: PathLike) -> str:
-    """Return ``granularity`` or ``provenance``, or an empty string if the first line of a file is neither."""
+    """Return the kind of a dump from its first line: ``granularity``, ``provenance`` or empty."""
     lines = decode_lines(read_bytes(path).partition(b"\n")[0], path)
     with suppress(ValueError, ValidationError):
         content = parse_json(lines[0]) if lines else {}

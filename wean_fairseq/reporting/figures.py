@@ -1,6 +1,6 @@
 """Draw the figures: learning curves, attention, granularities, copying, topics, layers of BERT and neighbours.
 
-Each function returns a matplotlib figure. `style.write_figure` calls it with the project's style.
+Each function returns a matplotlib figure. `style.write_figure` calls these functions with the project's style.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ..evaluation.training_log import LOWER_IS_BETTER, NEAR_BEST, LogLine, Train
 from .dumps import END, Attention, Coverage, Provenance
 from .style import COLOURS, SHADES, STYLES, displayable, new_figure
 
-_WORD = 0.34  # width of a word in inches
+_WORD = 0.34  # width of one word of a figure in inches
 _LONGEST = 24  # maximum number of characters of a label
 _MARKERS = "os^Dv*P"
 _CURVES = {
@@ -100,7 +100,7 @@ def provenance(sentences: Sequence[Provenance]) -> Any:
     """Draw for each output word the probability that it was copied, and its origin, with one panel per sentence.
 
     The shade of the cell (output word, source word) is the probability that the word was copied from that position. The
-    first column is the probability that it was generated. Empty outputs are left out.
+    first column is the probability that the word was generated. Empty outputs are left out.
 
     Raises:
         UserError: if all outputs are empty.
@@ -235,7 +235,7 @@ def scores(panels: Sequence[ScorePanel]) -> Any:
 
 
 def summarise(history: TrainingLog, metric: str) -> str:
-    """Return one sentence on the best value and the first validation that is close to it."""
+    """Return one sentence on the best validation and on the first validation that is nearly as good."""
     best = history.best(metric)
     text = f"{history.name}: best {metric} {best.values[metric]:g} at epoch {best.epoch:.2f} (update {best.updates})"
     if metric in LOWER_IS_BETTER:
@@ -254,7 +254,7 @@ def validation_table(histories: list[TrainingLog], metrics: Sequence[str]) -> Ta
 
 
 def draw_curves(histories: list[TrainingLog], metrics: Sequence[str], *, training: bool = False) -> Any:
-    """Draw one panel per metric. ``training`` adds a thin line with the values of the training itself."""
+    """Draw one panel per metric. ``training`` adds a thin line with the values that were logged during training."""
     figure, axes = new_figure(1, len(metrics), (6.4 * len(metrics), 4.4))
     figure.suptitle("Learning curves")
     for panel, metric in zip(axes[0], metrics, strict=True):

@@ -32,14 +32,14 @@ Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves,
 content words, over the whole dump or the sentences drawn), layers and neighbours as OUTPUT.tsv. Text is what a
 checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is plain text.
 """
-#: Figures that are drawn from a dump of fairseq-generate -> the option that writes the dump.
+#: Maps each figure that is drawn from a dump of fairseq-generate to the option that writes the dump.
 _DUMPS = {"granularity": "--granularity-dump", "provenance": "--copy-provenance"}
 _WITH_TABLE = ("curves", "granularity", "layers", "neighbours")
 _CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
 
 
 class Drawing(NamedTuple):
-    """A figure, its numbers, and its notes.
+    """A figure, the numbers that it shows, and notes on it.
 
     Attributes:
         draw: function that returns a matplotlib figure.
@@ -197,7 +197,7 @@ def _read_dump(args: argparse.Namespace) -> list[Any]:
 
 
 def _trace(args: argparse.Namespace) -> list[Any]:
-    """Run the function of ``trace`` for the figure, with the checkpoint and the chosen lines.
+    """Call the function of the module ``trace`` for the figure, with the checkpoint and the chosen lines.
 
     Raises:
         UserError: if an option is missing, a line cannot be read, or the model does not support the figure.
@@ -219,7 +219,7 @@ def _trace(args: argparse.Namespace) -> list[Any]:
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
-    """Return the items whose numbers are in ``--lines``, or else some items that are spread evenly."""
+    """Return the items whose numbers are in ``--lines`` or, without this option, evenly spread items."""
     if not args.lines:
         return granularities.spread(items, args.number)
     beyond = [number for number in args.lines if number > len(items)]

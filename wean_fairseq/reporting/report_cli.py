@@ -32,7 +32,7 @@ A run is a directory that a recipe wrote. Runs that differ only in their seed be
 deviations; experiments that were scored on the same sentences are put side by side. Reports are
 deterministic and use only files in the run directories.
 """
-_MADE_BY = re.compile(rb"Made by (`|<code>)wean-report")  # it matches the head of a report
+_MADE_BY = re.compile(rb"Made by (`|<code>)wean-report")  # recognises files that wean-report has written
 _CURVES = ("bleu", "nll_loss", "loss", "ppl")
 _TITLES = 3  # maximum number of experiments in the page's title
 
@@ -50,10 +50,10 @@ class Report:
         self.folder = folder
         self.number = number
         self.checkpoints = checkpoints
-        # Names of the figures so far. Two names of systems may differ only in characters that file names cannot
-        # contain.
+        # Names of the figures drawn so far. They are needed to create different file names for systems whose names
+        # differ only in special characters.
         self._drawn: set[str] = set()
-        self._compared: set[tuple[str, str]] = set()  # experiments and test sets that the overview contains
+        self._compared: set[tuple[str, str]] = set()  # experiments and test sets that the overview already contains
 
     def document(self, runs: Sequence[Run], command: str) -> Document:
         experiments = scores.group_runs(runs)
@@ -64,7 +64,7 @@ class Report:
             # If there is a single experiment, the headings need not name it.
             prefix = f"{experiment.title}: " if len(experiments) > 1 else ""
             sections += self._experiment(experiment, prefix)
-        anchors = {"content"}  # the template contains this anchor
+        anchors = {"content"}  # the page template already contains this anchor
         for section in sections:
             section.anchor = slug(section.title, anchors)
         summary = [context.summary(experiment) for experiment in experiments]
@@ -76,7 +76,7 @@ class Report:
         return Document(f"Report: {title}", summary, sections, origin)
 
     def _overview(self, entries: Sequence[Entry]) -> Section:
-        """Return the section of experiments that were scored on the same sentences, with the published tables."""
+        """Return the section on experiments that were scored on the same sentences, with the published tables."""
         title = f"All systems on the same {entries[0].evaluation.data.sentences:,} sentences"
         blocks: list[Block] = [*comparison.copy_warning(entries), comparison.reading_notes(entries)]
         blocks.append(comparison.overview_table(entries))
@@ -258,7 +258,7 @@ def main(arguments: list[str]) -> str:
     is_report = _check_folder(folder)
     report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
     runs = read_all(args.runs)
-    if not is_report:  # mark the folder before the figures are drawn, so that a later call can continue after a kill
+    if not is_report:  # mark the folder first: if this call is killed, a later call accepts the folder
         write_atomically(folder / "report.md", "Made by `wean-report`, which has not finished.\n")
     document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, arguments)]))
     write_atomically(folder / "report.md", markdown_page(document, folder))

@@ -1,7 +1,7 @@
 """Read the run directories of recipes: scores, outputs, training logs, settings, and the description of the data.
 
 A run directory contains the JSON of ``wean-evaluate --json`` or a ``SYSTEM/train.log``. The texts that belong to a
-score are found by the hashes in the JSON, so a report never shows outputs of other scores. If the run directory no
+score are found by the hashes in the JSON, so a report never shows texts that were not scored. If the run directory no
 longer exists, scores that ``wean-evaluate record`` has stored can be read.
 """
 
@@ -27,9 +27,9 @@ from ..ranges import Count
 from ..storage.files import no_file, read_regular
 from .dumps import kind_of_dump
 
-_DEPTH = 4  # run directories are searched down to this depth
+_DEPTH = 4  # maximum depth at which run directories are searched
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
-_SCORES = {"systems", "data"}  # keys of a file with scores
+_SCORES = {"systems", "data"}  # keys of a JSON file with scores
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .{0,99} in [\d.]+s \((\d[\d,]{0,30}(?:\.\d+)?) sentences/s")
 
 
@@ -52,7 +52,7 @@ class TextManifest(Struct):
     Attributes:
         script: name of the script in ``preprocess/``.
         remark: a sentence, if the data only replaces the data of the paper.
-        leaks: leaks between two splits by their names, such as ``train / test``.
+        leaks: names of two splits, such as ``train / test``, with the numbers of pairs and lines that occur in both.
     """
 
     script: str = ""
@@ -140,7 +140,9 @@ def is_seed_folder(path: Path) -> bool:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """Return the run directories in ``folder`` and below it, sorted by name. A file is taken for recorded scores.
+    """Return the run directories in ``folder`` and below it, sorted by name.
+
+    A file is assumed to contain recorded scores.
 
     Raises:
         UserError: if there is no such directory, or no run in it.
@@ -187,7 +189,8 @@ def read_run(path: Path) -> Run:
         _read_scores(run, file)
     written = [file.stat().st_mtime for file in [*logs, *scores] if file.is_file()]
     run.date = date.fromtimestamp(max(written)).isoformat() if written else ""
-    scored = [name for test in run.sets.values() for name in test.evaluation.scores]  # in the order used by the recipe
+    # names of the scored systems, in the order of the recipe
+    scored = [name for test in run.sets.values() for name in test.evaluation.scores]
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
         run.seed = next((system.log.seed for system in run.systems.values() if system.log.seed), "")
@@ -294,7 +297,7 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
         if name not in run.systems:
             twin = run.systems.pop(path.parent.name, None)
             system = run.systems[name] = twin or TrainedSystem(name, path.parent)
-            system.name = system.log.name = name  # the name that is used in its scores
+            system.name = system.log.name = name  # use the name that the scores contain
         _read_outputs(run, test, name, path)
     if lost:
         run.problems.append(
@@ -332,10 +335,10 @@ def _read_outputs(run: Run, test: ScoredSet, name: str, path: Path) -> None:
 
 
 def read_recorded(path: Path) -> Run:
-    """Read a file of ``wean-evaluate record``.
+    """Read a file that ``wean-evaluate record`` has written.
 
     Raises:
-        UserError: if the file has other content.
+        UserError: if it is not such a file.
     """
     try:
         result = read_result(path)

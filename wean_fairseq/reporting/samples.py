@@ -104,7 +104,7 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
         if path is not None:
             try:
                 dumped = read_provenance(path)
-                if len(dumped) == len(test.sources):  # otherwise the dump belongs to another test set
+                if len(dumped) == len(test.sources):  # otherwise, the dump belongs to another test set
                     dumps[name] = dumped
             except UserError as error:
                 run.problems.append(str(error))

@@ -20,7 +20,7 @@ from .runs import Run, ScoredSet, TextManifest, is_seed_folder
 
 #: Heading of the list of metrics that `copy_wins` returns.
 COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
-#: Text instead of a score that was not computed in the same way as the scores next to it.
+#: Text that replaces a score which was not computed in the same way as the scores next to it.
 OTHERWISE = "scored otherwise"
 #: Preferred metrics for the plot of scores, in order of preference.
 _SHOWN_FIRST = ("sari", "ibleu", "bleu", "bleu2", "rouge-l", "exact@1")
@@ -31,7 +31,7 @@ class Experiment:
     """Runs that differ only in their seed.
 
     Attributes:
-        title: name of the run directory, or of the directory of the seeds.
+        title: name of the run directory, or of the directory that contains the runs of all seeds.
         runs: one run per seed.
     """
 
@@ -76,7 +76,7 @@ class Entry:
 
     @property
     def systems(self) -> list[str]:
-        """The systems of all seeds, without the rows derived from the source."""
+        """The systems of all seeds, without rows that are derived from the source, such as its copy."""
         return [name for name in self.evaluation.scores if not is_baseline(name)]
 
     @property
@@ -91,7 +91,9 @@ class Entry:
 
 
 def merge_seeds(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """Merge the evaluations of several seeds. Each seed becomes a run. The copy row comes first.
+    """Merge the evaluations of several seeds. The score of each seed becomes a run of the merged score.
+
+    The row of the copied source comes first.
 
     Each merged score is the mean of the seeds' finite scores. The interval of a single seed is kept. With several
     seeds, the interval is the range of their scores instead of a 95% interval. If a metric has different signatures,
@@ -137,7 +139,7 @@ def group_runs(runs: Sequence[Run]) -> list[Experiment]:
     counts: Counter[tuple[Any, ...]] = Counter()
     for run in runs:
         identity = _identity(run)
-        repetition = counts[identity, run.seed]  # a second run with the same seed becomes a separate experiment
+        repetition = counts[identity, run.seed]  # a second run with the same seed belongs to a separate experiment
         counts[identity, run.seed] += 1
         grouped.setdefault((identity, repetition), []).append(run)
     firsts = [members[0].path.resolve() for members in grouped.values()]
@@ -149,7 +151,7 @@ def group_runs(runs: Sequence[Run]) -> list[Experiment]:
 
 
 def _title(folder: Path, folders: Sequence[Path]) -> str:
-    """Return the shortest end of a path that is unique among the paths."""
+    """Return the shortest suffix of a path that distinguishes it from the other paths."""
     for length in range(1, len(folder.parts)):
         end = folder.parts[-length:]
         if sum(other.parts[-length:] == end for other in folders) == 1:
@@ -226,7 +228,7 @@ def is_significant(entry: Entry, system: str, key: str) -> bool:
 
 
 def _by_preset(columns: Mapping[str, Column]) -> dict[str, list[str]]:
-    """Group the keys by preset. Metrics that were chosen individually count as standard metrics."""
+    """Group the keys of columns by preset. Metrics that were chosen individually count as standard metrics."""
     presets: dict[str, list[str]] = {}
     for key, column in columns.items():
         presets.setdefault(column.preset or STANDARD, []).append(key)
@@ -306,7 +308,7 @@ def copy_wins(entry: Entry) -> list[str]:
 
 
 def metrics_to_draw(evaluation: Evaluation) -> list[str]:
-    """Return the keys of up to four quality metrics to plot. Standard metrics come first."""
+    """Return the keys of up to four quality metrics for the plot of scores. Standard metrics come first."""
     quality = [key for key, column in evaluation.columns.items() if column.is_quality and not column.group]
     standard = [key for key in _SHOWN_FIRST if key in quality]
     return (standard or quality)[:4]

@@ -24,8 +24,8 @@ mpl_text = LazyModule("matplotlib.text")
 
 logger = logging.getLogger(__name__)
 
-#: The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers and line styles repeat the
-#: distinction.
+#: The colours of Okabe and Ito, which colour-blind readers can distinguish. Each colour also has its own marker and
+#: line style.
 STYLES = (
     ("#0072B2", "o", "-"),
     ("#D55E00", "s", "--"),
@@ -39,7 +39,7 @@ COLOURS = tuple(colour for colour, _, _ in STYLES)
 #: A scale of one hue, which also works for colour-blind readers and in grey. Darker shades are larger numbers.
 SHADES = "Blues"
 _FONTS = read_table("fonts.toml", Path(__file__).parent)
-#: Names in matplotlib of font families with simplified Chinese. The first one that is installed is used.
+#: Font families with simplified Chinese, by their names in matplotlib. The first one that is installed is used.
 CHINESE_FONTS = _FONTS["families"]
 #: Substrings of these fonts' file names, used to find fonts that are not in matplotlib's cache yet.
 _CHINESE_FILES = _FONTS["files"]
@@ -49,8 +49,8 @@ _SETTINGS: dict[str, Any] = {
     "font.size": 10,
     "legend.frameon": False,
     "svg.fonttype": "path",  # text is drawn as paths, because readers may not have the font
-    "svg.hashsalt": "wean_fairseq",  # otherwise ids are random, and equal figures have different files
-    "text.parse_math": False,  # words may contain dollar signs
+    "svg.hashsalt": "wean_fairseq",  # without it, ids would be random, and equal figures would have different files
+    "text.parse_math": False,  # dollar signs in words must not start a formula
 }
 #: Unicode characters for bidirectional embeddings, overrides and isolates.
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -120,7 +120,7 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
     """Draw a matplotlib figure in the project's style, and write it as ``stem.png`` and ``stem.svg``.
 
     Returns:
-        The two files.
+        The paths of the two files.
 
     Raises:
         UserError: if the figure is too large, or the files cannot be written.

@@ -20,7 +20,8 @@ from .dumps import Attention, CopiedWord, Coverage, Provenance
 def open_model(checkpoint: str, data: str | None, **options: Any) -> TextModel:
     """Load a model.
 
-    A checkpoint reads the tokens of its training text, and a folder of ``wean-export`` reads plain text.
+    A model from a checkpoint reads the tokens of its training text, and a model from a folder of wean-export reads
+    plain text.
 
     Args:
         data: directory with the dictionaries of a checkpoint.
@@ -55,9 +56,9 @@ def trace_attention(model: TextModel, lines: Sequence[str], **search: Any) -> li
 
 
 def trace_coverage(model: TextModel, lines: Sequence[str], **search: Any) -> list[Coverage]:
-    """Return what remains of each topic after each word of the best output of every line.
+    """Return the remaining part of each topic after each word of the best output of every line.
 
-    For MTA-LSTM (Feng et al., IJCAI 2018) it is C_t = 1 - sum_{i<=t} alpha_i / phi, for SC-LSTM it is d_t.
+    For MTA-LSTM (Feng et al., IJCAI 2018), this part is C_t = 1 - sum_{i<=t} alpha_i / phi, and for SC-LSTM, it is d_t.
 
     Raises:
         UserError: if the model has no coverage of topics.

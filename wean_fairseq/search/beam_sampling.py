@@ -6,7 +6,7 @@ import torch
 from fairseq.search import BeamSearch
 from torch import Tensor
 
-CONTINUATIONS = 50  # the search samples from this number of candidates per hypothesis
+CONTINUATIONS = 50  # number of best words of each hypothesis from which the search samples
 
 
 class BeamSampling(BeamSearch):
@@ -35,9 +35,9 @@ class BeamSampling(BeamSearch):
         else:
             assert scores is not None
             totals = lprobs + scores[:, :, step - 1 : step]
-        # this leaves out padding, which is always the worst word
+        # this number excludes padding, which is always the worst word
         continuations = min(CONTINUATIONS, totals.size(2) - 1)
-        best, words = totals.topk(continuations, dim=2)  # (B, K, kept). At step 0 (B, 1, kept)
+        best, words = totals.topk(continuations, dim=2)  # (B, K, continuations). At step 0, (B, 1, continuations)
         count = min(candidate_multiple * beam, best.size(1) * continuations)
         # The largest sums of logits and Gumbel noise are a sample without replacement from the softmax of the logits.
         noise = -torch.empty_like(best, dtype=torch.float).exponential_().log()

@@ -1,8 +1,8 @@
-"""A faster version of fairseq's beam search. Its outputs, scores and their order are the same.
+"""A faster version of fairseq's beam search. It returns the same outputs and scores in the same order.
 
 fairseq's generator normalises, masks and sums the scores of all words of all hypotheses in separate passes. It ranks
 all words of a sentence at once, computes the first step for every hypothesis although all hypotheses are equal, and
-reorders all tensors of the source after every step. This generator avoids all of that.
+reorders all tensors of the source after every step. This generator avoids these costs.
 
 Legend: ``B`` = number of sentences that are not finished, ``K`` = beam size, ``N`` = number of hypotheses (B at the
 first step, B * K afterwards), ``M`` = 2 * K candidates per sentence.
@@ -34,7 +34,7 @@ NUM_SPECIAL = 3  # number of words that a step may forbid: padding, <unk>, the e
 
 @dataclass
 class _Beams:
-    """The hypotheses before a step."""
+    """The unfinished hypotheses before a step."""
 
     words: Tensor  # the last word of each hypothesis, (N, 1)
     totals: Tensor | None  # sums of log-probabilities, (N,). None at the first step
@@ -45,13 +45,14 @@ class _Beams:
 
 @dataclass
 class _Search:
-    """The parts of a search that do not change within a batch, and its results."""
+    """The parts of a search that stay the same within a batch, and the results of the search."""
 
     decoder: StepDecoder[Any, Any]
     scores: VocabularyScores
     max_len: int
-    special: Tensor  # words that a step may forbid, (1, SPECIAL): NUM_SPECIAL words, then suppressed words
-    # is added to the scores of these words: row 0 before an output may end, row 1 afterwards, (2, SPECIAL)
+    special: Tensor  # SPECIAL words that a step may forbid: NUM_SPECIAL words, then suppressed words, (1, SPECIAL)
+    # values to add to the scores of the ``special`` words, (2, SPECIAL): row 0 before an output may end, row 1
+    # afterwards
     change: Tensor
     finished: list[list[Finished]]  # finished hypotheses of each sentence of the batch
     grown: list[Grown] = field(default_factory=list)  # hypotheses of each step
@@ -61,20 +62,21 @@ class _Search:
 class FastSequenceGenerator(PaperSequenceGenerator):
     """Beam search for a single model with a ``StepDecoder``. Other searches use fairseq's own loop.
 
-    These are searches with ensembles, language models, other search strategies, forced prefixes, blocked n-grams,
+    Examples are searches with ensembles, language models, other search strategies, forced prefixes, blocked n-grams,
     outputs as long as the source, copying with a temperature, and beams that are wide relative to the vocabulary.
 
     Args:
-        factors: precision of the factors in the products that compute scores. ``EXACT`` does not round. ``BF16`` is
-            faster on hardware that supports it. ``INT8`` is even faster on a CPU, where it also applies to the model's
-            large linear maps. Searches that use fairseq's loop are never rounded.
+        factors: number format of the factors in the matrix products that compute scores. ``EXACT`` does not round the
+            factors. ``BF16`` is faster on hardware that supports it. ``INT8`` is even faster on a CPU, where it also
+            applies to the model's large linear maps. In searches that use fairseq's loop, the factors are never
+            rounded.
         kwargs: see ``PaperSequenceGenerator``.
 
     Attributes:
         traces: add a ``Trace`` to each hypothesis, unless the batch needs fairseq's loop (see ``traces.follow``).
 
     Raises:
-        UserError: if the scores cannot be rounded in this way for this model or on this machine.
+        UserError: if this model or this machine does not support ``factors``.
     """
 
     traces = False
@@ -84,7 +86,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     ) -> None:
         super().__init__(models, tgt_dict, **kwargs)
         self.factors = factors
-        # True if this class runs the search itself, except for batches that need fairseq's loop.
+        # True if this class runs the search itself (some batches may still need fairseq's loop).
         decoder = self._fast_decoder()
         self.is_fast = decoder is not None
         if factors != EXACT and decoder is not None:
@@ -147,7 +149,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:
         """Return the decoder for the search, or ``None`` if fairseq's loop must be used."""
         models = list(self.model.models)
-        # Other kinds of search and the following options need the log-probabilities of all words.
+        # Other kinds of search and the following options need the log-probabilities of all words, so they use fairseq's
+        # loop.
         other_searches = (self.repeat_ngram_blocker, self.lm_model)
         plain = all(search is None for search in other_searches) and not self.match_source_len
         if not (plain and self.supports(models) and type(self.search) in (BeamSearch, TopAwareBeamSearch)):
@@ -185,7 +188,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return self._extend(search, beams, step, open_rows, *chosen)
 
     def _score(self, search: _Search, beams: _Beams, step: int) -> Tensor:
-        """Score all words. Return the values (N,) to subtract from the scores to get log-probabilities."""
+        """Score all words.
+
+        Return the log-normalisers (N,), which are subtracted from the scores to get log-probabilities.
+        """
         decoder_step, beams.state = search.decoder.step(beams.words, beams.memory, beams.state)
         log_sum = search.scores.compute(decoder_step.features[:, 0], self.temperature)
         arguments = (decoder_step, beams.memory, search.scores, log_sum)
@@ -193,7 +199,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         if decoder_step.attention is not None:
             tensors["attention"] = decoder_step.attention[:, 0]
         search.tensors.append(tensors)
-        # ``finish`` adds copies or other scores, which changes the normaliser.
+        # ``finish`` adds copying or other scores, which changes the normaliser.
         normaliser = search.decoder.finish(*arguments)
         # As in fairseq, penalties change the scores but not the normaliser. Only ``renormalise`` redistributes the
         # probability of <unk>.

@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import UserError
 from .beam_sampling import CONTINUATIONS, BeamSampling
 
-# Modules in which an error during a search is caused by scores that are not finite.
+# If one of these modules raises an error during a search, the cause is a score that is not finite.
 _SEARCHES = ("fairseq.sequence_generator", "fairseq.search", "wean_fairseq.search")
 
 
@@ -60,7 +60,7 @@ class TopAwareBeamSearch(BeamSearch):
         return scores, indices, beams
 
     def observe(self, scores: Tensor, ends: Tensor) -> None:
-        """Record the candidates of a step, best first: scores (B, M), and whether they end the sentence (B, M)."""
+        """Record the M candidates of a step, best first: scores (B, M), and whether they end the sentence (B, M)."""
         self.top_ends = ends[:, 0].tolist()
         self.best_open = scores.masked_fill(ends, float("-inf")).amax(dim=1).tolist()
 
@@ -78,7 +78,7 @@ class _NGramBlock(NGramRepeatBlock):
         if self.no_repeat_ngram_size > 1:
             blocked: Tensor = super().forward(written, lprobs, bsz, beam_size, step)
             return blocked
-        # no word may be repeated. The first token is not a word
+        # here n is 1, so no word may be repeated The first token is the start symbol, not a word
         return lprobs.scatter(1, written[:, 1:], float("-inf"))
 
 
@@ -86,13 +86,13 @@ class PaperSequenceGenerator(SequenceGenerator):
     """``SequenceGenerator`` with further options and a corrected block of repeated n-grams.
 
     Args:
-        search_strategy: fairseq's plain beam search if ``stop_when_best_finished`` is set.
+        search_strategy: search strategy of fairseq, which is replaced if a stop rule or ``beam_sampling`` is set.
         stop_when_best_finished: end a sentence when its best candidate ends it and this number of hypotheses has
             finished. 0 = fairseq's rule. Without length normalisation, a sum of log-probabilities can only fall.
             Therefore no better hypothesis can follow, and the same best output is found sooner.
-        stop_when_nothing_better: keep the best finished hypotheses, and end a sentence when no unfinished hypothesis
-            can become one of this number of best ones. 0 = fairseq's rule, see above. It cannot be combined with the
-            other stop rule.
+        stop_when_nothing_better: keep the n best finished hypotheses, where n is this number, and end a sentence when
+            no unfinished hypothesis can become one of them. 0 = fairseq's rule. It cannot be combined with the other
+            stop rule.
         source_positions: return for each hypothesis, as ``alignment``, the source position to which each of its words
             attends most. ``--replace-unk`` needs it.
         beam_sampling: sample candidates instead of ranking them. It cannot be combined with the stop rules.
@@ -181,7 +181,7 @@ class PaperSequenceGenerator(SequenceGenerator):
             )
         }
         # fairseq stores at most ``beam_size`` hypotheses and ignores later ones, so it gets an empty list at each step.
-        # Afterwards, the new hypotheses are merged with the earlier ones, and only the best are kept.
+        # Afterwards, this method merges the new hypotheses with the earlier ones, and keeps only the best.
         new_hypotheses: list[list[dict[str, Any]]] = [[] for _ in finalized]
         done = super().finalize_hypos(*arguments, new_hypotheses, *more[1:])
         for hypotheses, ended_now in zip(finalized, new_hypotheses, strict=True):
@@ -220,7 +220,8 @@ class PaperSequenceGenerator(SequenceGenerator):
             raise UserError(f"--min-len {self.min_len} is more than the {longest} words that an output may have.")
         try:
             finalized: list[list[dict[str, Any]]] = super().generate(models, sample, **kwargs)
-        except (AssertionError, RuntimeError) as error:  # no hypothesis can end, or no word can be drawn
+        # fairseq fails if no hypothesis can end or no word can be drawn
+        except (AssertionError, RuntimeError) as error:
             *_, (frame, _) = walk_tb(error.__traceback__)
             is_of_scores = isinstance(error, AssertionError) or "multinomial" in str(error)
             if not is_of_scores or not frame.f_globals.get("__name__", "").startswith(_SEARCHES):

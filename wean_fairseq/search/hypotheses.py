@@ -38,12 +38,13 @@ def trace(
         end: the end symbol.
 
     Returns:
-        For each hypothesis: ``tokens`` (T,) with ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T)
-        or empty, and an empty ``alignment``; and the other tensors of its steps by name, (T, ...).
+        For each hypothesis, two dictionaries. The first contains ``tokens`` (T,) with ``end``, ``score``,
+        ``positional_scores`` (T,), ``attention`` (S, T) or empty, and an empty ``alignment``. The second contains the
+        other tensors of its steps by name, (T, ...).
     """
     if not finished:
         return []
-    # the longest hypotheses come first, so that the active hypotheses of a step come first
+    # sort from longest to shortest, so that the active hypotheses of every step come first
     order = sorted(range(len(finished)), key=lambda number: -finished[number].step)
     ends = [finished[number].step for number in order]
     rows = torch.tensor([finished[number].row for number in order], device=device)

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..errors import UserError
 from .traces import Trace
 
-# maps the words and the trace of an output to fields of a line
+# function that maps the words and the trace of an output to fields of its JSON line
 Description = Callable[[list[str], Trace], dict[str, Any]]
 
 
@@ -50,8 +50,8 @@ class OutputWriter:
         """Describe the best output of each sentence.
 
         Args:
-            sample: the batch, with the ids of real words.
-            hypotheses: hypotheses of the search, with traces and the ids of real words.
+            sample: the batch, with ids of real words instead of slots.
+            hypotheses: hypotheses of the search, with traces, and with ids of real words instead of slots.
             source: dictionary of the sources.
             target: dictionary of the outputs.
         """
@@ -83,14 +83,15 @@ def _rounded(granularity: dict[int, Tensor]) -> dict[str, list[float]]:
     return {str(layer): [round(z, 4) for z in row.tolist()] for layer, row in granularity.items()}
 
 
-SMALLEST_SHARE = 0.005  # minimum share of a position that is written to the file
+SMALLEST_SHARE = 0.005  # smaller shares of a position are not written to the file
 
 
 def describe_provenance(words: list[str], trace: Trace) -> dict[str, Any]:
     """Return the words of an output, the probability that each was copied, and the source positions of the copies.
 
     The line continues with ``"output": [{"word": ..., "copied": probability that the word was copied given that it was
-    written, "positions": {source position from 0: share, ...}}, ...]``. A baseline of a copying family has no copies.
+    written, "positions": {source position from 0: share, ...}}, ...]``. If a model of a copying family was built
+    without copying, no word counts as copied.
     """
     nothing = torch.zeros(len(words), 1)
     copied = trace.steps.get("copied", nothing[:, 0]).tolist()

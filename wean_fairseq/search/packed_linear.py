@@ -26,7 +26,7 @@ class PackedLinear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int) -> None:
         self.packed = pack(weight, rows)
-        self.weight = weight if self.packed is None else None  # this may be a copy in another precision
+        self.weight = weight if self.packed is None else None  # the weights, possibly converted to another precision
         self.bias = bias
         self.dtype = weight.dtype
 
@@ -46,7 +46,8 @@ class Int8Linear:
     """A ``PackedLinear`` that rounds every row of x and W to 255 steps between plus and minus its largest magnitude.
 
     If two rows have the steps s and t, the error of their product is at most (t |x|_1 + s |w|_1) / 2 + D s t / 4. Each
-    row is rounded independently of the others. See ``int8_is_exact``.
+    row is rounded independently of the others. ``int8_is_exact`` checks whether the integer products of this machine
+    are correct.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int) -> None:
@@ -62,7 +63,8 @@ class Int8Linear:
         """Map (N, D) -> (N, V), float32."""
         inputs = inputs.float()
         step = _steps(inputs)
-        # The conversion to integers truncates. Through 16 bits, it takes a third of the time of a direct conversion.
+        # The conversion to integers truncates, so 0.5 is added to round to the nearest code. A conversion via 16-bit
+        # integers takes a third of the time of a direct conversion.
         codes = (inputs / step).add_(ZERO_CODE + 0.5).to(torch.int16).to(torch.uint8)
         weights = (self.packed, self.steps, self.zeros)
         # Arguments that describe the output, and operations that the kernel could fuse.

@@ -1,4 +1,6 @@
-"""Prepare an encoder and a decoder for a search. The weights of their products are packed once for all batches.
+"""Prepare copies of an encoder and a decoder for a search.
+
+The weights of their matrix products are packed once for all batches.
 
 Legend: ``N`` hypotheses, ``I`` width in, ``O`` width out.
 """

@@ -23,8 +23,8 @@ class Trace:
 
     Attributes:
         steps: tensors that ``StepDecoder.trace`` returns, by name, for all steps, (T, ...). ``copied`` (T,) is the
-            probability that the written word was copied. ``copied_from`` (T, S) is its distribution over the source
-            words, without padding.
+            probability that the written word was copied. ``copied_from`` (T, S) is the distribution of this copy over
+            the source words, without padding.
         source: tensors that the encoder returns for its source, by name.
         granular_from: number of the first layer with granularities, from 1. 0 = none.
     """
@@ -59,9 +59,9 @@ def add_traces(
 
     Args:
         model: the model.
-        sample: the batch, with slots.
+        sample: the batch, with slots, that is, the numbers of unknown source words.
         encoder_out: output of the encoder for the batch.
-        hypotheses: hypotheses of each sentence, with slots.
+        hypotheses: hypotheses of each sentence, also with slots.
         steps: tensors that ``StepDecoder.trace`` returned for every hypothesis, sentence by sentence. Each has the
             shape (T, ...).
     """

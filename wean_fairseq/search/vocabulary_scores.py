@@ -1,7 +1,7 @@
 """Compute the scores of all words for all hypotheses of a step, and find the best ones with little memory traffic.
 
 The scores are computed in chunks of words that fit into the cache of a CPU, and each chunk is normalised while it is in
-the cache. The log-normaliser of each row is stored, so that the scores are read only once. The maximum of each block of
+the cache. The log-normaliser of each row is stored, so that each score is read only once. The maximum of each block of
 64 words is also stored. The n best words of a sentence are in the n blocks with the highest maxima, so only these
 blocks are searched for them. On a GPU, kernel launches cost more than a pass over the scores, so all scores are ranked
 at once.
@@ -44,11 +44,11 @@ class VocabularyScores:
 
     Args:
         output: the model's output layer.
-        embeddings: embeddings of the words, (V or more, E).
+        embeddings: embeddings of the words, with width E, (V or more, E).
         num_words: ``W``.
         max_rows: maximum number of hypotheses of a step.
-        factors: number format of the factors, ``EXACT``, ``BF16`` or ``INT8``. Later computations use float32. So do
-            the scores of ``concat``, which are not a product.
+        factors: number format of the factors in the matrix products, ``EXACT``, ``BF16`` or ``INT8``. Computations
+            after the products use float32. The additive scores of ``concat`` are not products and always use float32.
     """
 
     def __init__(
@@ -64,9 +64,10 @@ class VocabularyScores:
         self.num_scored = output.num_candidates
         self.num_words = num_words
         self.factors = factors
-        self._products: list[PackedLinear | Int8Linear] = []  # one for each chunk of words
-        self._scorers: list[AdditiveScorer] = []  # for the additive score, one for each chunk of words
-        self._candidate_part: Tensor | None = None  # for the additive score. It is the same at every step
+        self._products: list[PackedLinear | Int8Linear] = []  # one product for each chunk of words
+        self._scorers: list[AdditiveScorer] = []  # one scorer for each chunk of words, only for the additive score
+        # for the additive score: projected embeddings of the words. They are the same at every step
+        self._candidate_part: Tensor | None = None
         # The chunks stay the same when finished sentences are removed.
         limit = CPU_CHUNK if embeddings.device.type == "cpu" else GPU_CHUNK
         blocks = -(-num_words // BLOCK)
@@ -79,7 +80,7 @@ class VocabularyScores:
     def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
         """Return True if this object can serve a search with these arguments, as long as the weights are unchanged."""
         same_arguments = self.num_words == num_words and self.max_rows >= max_rows and self.factors == factors
-        # the memory is written to, so both must be in inference mode or neither
+        # the memory is written to, which requires that it was created in the current inference mode
         return same_arguments and self._memory.is_inference() == torch.is_inference_mode_enabled()
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
@@ -142,7 +143,7 @@ class VocabularyScores:
         # best blocks, because each of these blocks contains a word that is better than every word in the other blocks.
         num_blocks = self._maxima[0].numel()
         group = len(normaliser) // sentences
-        # to subtract from the scores in each chunk to get log-probabilities, (N, C)
+        # values to subtract from the scores in each chunk to get log-probabilities, (N, C)
         normalisers = (normaliser - self._shift).t()
         totals = _totals(self._maxima, normalisers, None if sums is None else sums.unsqueeze(1)).view(sentences, -1)
         best_blocks = totals.topk(min(count, totals.size(1)), sorted=False).indices  # (B, m)
@@ -152,11 +153,11 @@ class VocabularyScores:
         normalisers = normalisers[rows, blocks * BLOCK // self.width]
         block_totals = _totals(
             self._blocks(rows, blocks), normalisers, None if sums is None else sums[rows]
-        )  # (B, m, BLOCK)
+        )  # totals of the words in the best blocks, (B, number of blocks, BLOCK)
         best, places = block_totals.flatten(1).topk(count)
         chosen = places // BLOCK
         words = blocks.gather(1, chosen) * BLOCK + places % BLOCK
-        if words.is_cpu:  # if all scores are NaN, they may select a position after the last word
+        if words.is_cpu:  # if all scores are NaN, a selected position may be after the last word
             words.clamp_(max=self.num_words - 1)
         return best, words, beams.gather(1, chosen)
 
@@ -165,7 +166,8 @@ class VocabularyScores:
 
         Weights have shape (N,).
 
-        ``other`` was created with the same arguments and must have computed a step, too. Its scores are overwritten.
+        ``other`` must have been created with the same arguments and must also have computed a step. Its scores are
+        overwritten.
         """
         for number, scores in enumerate(self._scores):
             scores.add_((self._shift[number] + weight).unsqueeze(1))
@@ -221,7 +223,7 @@ class VocabularyScores:
         return words // self.width, rows, words % self.width
 
     def _blocks(self, rows: Tensor, blocks: Tensor) -> Tensor:
-        """Return the scores in blocks of some hypotheses.
+        """Return the scores of some hypotheses in some blocks of words.
 
         The arguments broadcast to (..., M), and the result has shape (..., M, BLOCK).
         """
@@ -231,7 +233,10 @@ class VocabularyScores:
 
 
 class WholeScores(VocabularyScores):
-    """``VocabularyScores`` without chunks and blocks. It needs few operations, and each of them reads all scores."""
+    """``VocabularyScores`` without chunks and blocks.
+
+    Its methods consist of few operations, but each operation reads all scores.
+    """
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """See ``VocabularyScores``."""
@@ -264,7 +269,7 @@ class WholeScores(VocabularyScores):
 
 
 def _totals(scores: Tensor, taken: Tensor, sums: Tensor | None) -> Tensor:
-    """Return sums of log-probabilities after one more word, in fairseq's order: ``(scores - taken) + sums``.
+    """Return summed log-probabilities after one more word, in fairseq's order: ``(scores - taken) + sums``.
 
     Shapes (..., M), (...), (...) -> (..., M).
     """

@@ -12,17 +12,17 @@ from typing import BinaryIO
 
 from .files import ARCHIVE, open_regular
 
-# maximum number of members. A model has one member per tensor, and its optimiser has two or three
+# maximum number of members of a zip archive A model has one member per tensor, and its optimiser has two or three
 MOST_MEMBERS = 100_000
 LARGEST_PICKLE = 1 << 26  # maximum total size in bytes of the .pkl members, which need about 300 bytes per tensor
 LARGEST_HEADER = 1 << 22  # maximum size in bytes of the header of safetensors, which needs about 120 bytes per tensor
 _HEADER = 30  # number of bytes in a member's header before its name
-# sizes and signatures of the records at the end
+# sizes and signatures of the records at the end of a zip archive
 _END, _LOCATOR, _END64 = (22, b"PK\x05\x06"), (20, b"PK\x06\x07"), (56, b"PK\x06\x06")
 
 
 def defect(path: Path) -> str | None:
-    """Return the defect of a weight file as text to print after its name, or ``None``. No tensor is read.
+    """Return the defect of a weight file, as text to print after the name of the file, or ``None``. No tensor is read.
 
     Other kinds of files have no defect.
 
@@ -69,7 +69,7 @@ def _ends_with_directory(file: BinaryIO) -> bool:
 
 
 def _unusual(members: list[zipfile.ZipInfo]) -> str | None:
-    """Return the first property of a directory that ``torch.save`` never writes."""
+    """Return the first property of an archive's directory that no file of ``torch.save`` has."""
     if len(members) > MOST_MEMBERS:
         return f"more than {MOST_MEMBERS:,} members"
     # torch ignores the case of names, and zipfile truncates names at a NUL.

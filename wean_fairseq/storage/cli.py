@@ -13,7 +13,7 @@ from .manifest import NAME, Manifest
 
 @command("wean-checksum")
 def main_checksum(arguments: list[str]) -> str:
-    """Run ``wean-checksum``."""
+    """Run the command ``wean-checksum``."""
     parser = OneLineParser(
         prog="wean-checksum",
         description="Record SHA-256 checksums of data folders or checkpoints. Later commands reject files that no "
@@ -21,7 +21,7 @@ def main_checksum(arguments: list[str]) -> str:
     )
     parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
     args = parser.parse_args(arguments)
-    # by folder. The list of a folder is written only once, even for several files
+    # folder -> file name -> checksum. The list of a folder is written only once, even for several files
     contents: dict[Path, dict[str, str]] = {}
     said = ""
     for path in map(Path, args.paths):

@@ -1,4 +1,4 @@
-"""Check the checksums of data that fairseq-preprocess wrote, and that its sentences match the lines of the text.
+"""Check the checksums of fairseq-preprocess's data, and check that its sentences match the lines of the text.
 
 This module imports neither fairseq nor torch, so that ``wean-checksum``, which every recipe calls, starts quickly.
 """
@@ -14,7 +14,7 @@ from .files import check_whole, is_beside, open_regular, read_regular, sha256_of
 from .manifest import Manifest
 
 LOG = "preprocess.log"  # fairseq-preprocess appends its options and counts whenever it writes data
-LARGEST_LOG = 1 << 24  # maximum size in bytes
+LARGEST_LOG = 1 << 24  # maximum size of the log in bytes
 _LONGEST_LINE = 1 << 24  # lines with at least this number of bytes are refused
 # A line of the log names a text and the number of its sentences.
 _MADE_FROM = re.compile(r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, ", re.MULTILINE)
@@ -33,7 +33,7 @@ def record(folder: Path) -> int:
 
     Raises:
         OSError: if a file cannot be written or read.
-        UserError: if there is no data, or its pairs are shifted.
+        UserError: if there is no data, or if its sentences do not match the lines of the text.
     """
     check_lines(folder)
     paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
@@ -47,13 +47,12 @@ def record(folder: Path) -> int:
 def check_lines(folder: Path) -> None:
     """Refuse data whose sentences do not match the lines of the text that it was created from.
 
-    Raw data is text itself. The text of other data may be next to it. fairseq-preprocess also ends lines at single
-    carriage returns. If both sides contain the same number of carriage returns, all later pairs are shifted, and no
-    other check detects this. A log may come from another person, so only text in the parent folder of ``folder`` is
-    read.
+    Raw data is itself text. For binary data, the text is checked if it is in the parent folder of ``folder``. If both
+    sides contain the same number of carriage returns, all later pairs are shifted, and no other check detects this.
+    Other folders are not read, because the log, which names the text, may come from another person.
 
     Raises:
-        UserError: if they do not match. The message has the text and the line.
+        UserError: if they do not match. The message names the text and the line.
     """
     for path in sorted(folder.iterdir()):
         if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
@@ -87,7 +86,7 @@ def check_text(path: Path) -> None:
     A missing text is accepted.
 
     Raises:
-        UserError: if the text is refused. The message has the line.
+        UserError: if the text is refused. The message names the line.
     """
     if not path.is_file():
         return

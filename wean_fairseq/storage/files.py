@@ -22,15 +22,15 @@ from typing import Any, BinaryIO
 _PIECE = 1 << 20
 _PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
 _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
-_LARGEST_JSON = 1 << 26  # maximum size in bytes
+_LARGEST_JSON = 1 << 26  # maximum size of a JSON file in bytes
 _LARGEST_NUMBER = 1e30  # numbers in JSON must be smaller in magnitude, as in all tables, figures and models
 _LARGE = 1 << 30  # files with more bytes are checked for holes
-# minimum limit in bytes for unpacked content, and maximum ratio to the packed size, which is 3 for most text
+# minimum limit in bytes for unpacked content, and maximum ratio of unpacked to packed size, which is 3 for most text
 _UNPACKED, _LARGEST_RATIO = 1 << 22, 50
 LARGEST_TEXT = 1 << 28  # maximum size in bytes of a dictionary, or of a file with learnt text steps
 ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load reads as an archive
 _OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # prefixes of the paths of a shell's pipes <(...)
-_LINKS = 40  # maximum number of symbolic links to follow. Linux allows 40
+_LINKS = 40  # maximum number of symbolic links that are followed. Linux allows 40
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
@@ -83,7 +83,7 @@ def _open_if_regular(path: str, flags: int, or_pipe: bool = False) -> int:
 
 
 class Unpacked(gzip.GzipFile):
-    """Content of a gzipped file.
+    """Content of a gzipped file, with a limit for its size.
 
     Reading raises ``OSError`` if there is more content than a packed text of this size can have.
     """
@@ -169,7 +169,8 @@ def parse_json(text: str | bytes) -> Any:
     Raises:
         ValueError: if it is not JSON, contains NaN or numbers that are too large, or is nested too deeply.
     """
-    hook = _without_repetition if len(text) < _PIECE else None  # for a large file it would double the time
+    # checking a large file for repeated keys would double the time
+    hook = _without_repetition if len(text) < _PIECE else None
     try:
         return json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_number, object_pairs_hook=hook)
     except RecursionError as error:
@@ -240,7 +241,7 @@ def write_whole(
 
     Args:
         path: path of the file. An older file stays unchanged until the new file replaces it.
-        write: function that writes the content. It is called with the new file.
+        write: function that writes the content to the new file. It is called with the new file as argument.
         announce: function that is called with the SHA-256 before the new file replaces an older one.
 
     Returns:
@@ -353,7 +354,7 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
 
     Args:
         folder: path of the folder. It must not exist, or be an empty folder.
-        replace: when the new folder is complete, remove an older folder with files.
+        replace: allow an older folder with files, which is removed when the new folder is complete.
 
     Raises:
         OSError: if the folder cannot be written.
@@ -361,7 +362,7 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_partial(folder.parent, folder.name)
     partial, descriptor = _create_locked(folder.parent, is_folder=True)
-    # below ``partial``, so that the block can lock the folder
+    # both are inside ``partial``, so that the block can lock the new folder
     new, old = partial / "new" / folder.name, partial / "old" / folder.name
     try:
         new.mkdir(parents=True)
@@ -382,9 +383,9 @@ def remove_partial(folder: Path, target: str = "") -> int:
     """Remove partial files and folders that killed processes have left, and return their number.
 
     A process locks the files that it is writing, so the partial files of running processes are kept. Nothing is removed
-    if the file system has no locks. If the locks of another computer are not visible, its partial file is removed, and
-    its process reports that it cannot write the file. Symbolic links are not followed, and files of other users are
-    kept.
+    if the file system has no locks. If the file system hides the locks of another computer, the partial file of that
+    computer is removed, and its process reports that it cannot write the file. Symbolic links are not followed, and
+    files of other users are kept.
 
     A process that is killed while it replaces a folder may leave the only copy of the older folder in its partial
     folder. This copy is kept. The next process that writes the same folder restores its name.
@@ -414,7 +415,10 @@ def remove_partial(folder: Path, target: str = "") -> int:
 
 
 def _put_back(partial: Path, target: str) -> bool:
-    """Restore the folder ``target`` from ``partial``. Return False if another folder has its only copy there."""
+    """Restore the folder ``target`` from ``partial``.
+
+    Return False if ``partial`` still contains the only copy of another folder.
+    """
     old = partial / "old"
     lost = [] if old.is_symlink() else [path for path in old.glob("*") if not (partial.parent / path.name).exists()]
     if lost == [old / target] and lost[0].is_dir() and not lost[0].is_symlink():
@@ -435,14 +439,15 @@ def _create_locked(folder: Path, is_folder: bool = False) -> tuple[Path, int]:
         try:
             descriptor = os.open(path, flags, 0o666)
         except FileNotFoundError:
-            if is_folder:  # another process took the folder for abandoned and removed it
+            if is_folder:  # another process assumed that the folder was abandoned and removed it
                 continue
             raise
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if path.exists():
             return path, descriptor
-        os.close(descriptor)  # another process took the folder for abandoned and removed it before it was locked
+        # another process assumed that the folder was abandoned and removed it before it was locked
+        os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:

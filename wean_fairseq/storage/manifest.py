@@ -63,7 +63,10 @@ class Manifest:
         return digests
 
     def expect(self, name: str, digest: str) -> None:
-        """Record that ``name`` is about to get this content. Until then, the previous content is also valid."""
+        """Record that the file ``name`` is about to get the content with this hash.
+
+        Until then, the previous content is also valid.
+        """
         with self._update():
             self.digests.setdefault(name, []).append(digest)
 

@@ -1,9 +1,9 @@
 """Inspect the pickles of a checkpoint without creating their values, before torch's loader creates them.
 
-A few bytes of a pickle can create gigabytes, or values that take hours to hash or copy. Examples are calls that copy a
-large value again and again, containers that contain one another several times, and keys with equal hashes. Python
-crashes without a message if it hashes or deletes values that are nested too deeply. Therefore this module follows the
-operations of a pickle as the loader would, but only counts the values.
+A few bytes of a pickle can create gigabytes of values, or values that take hours to hash or copy. Examples are calls
+that copy a large value again and again, containers that contain one another several times, and keys with equal hashes.
+Python crashes without a message if it hashes or deletes values that are nested too deeply. Therefore this module
+follows the operations of a pickle as the loader would, but only counts the values.
 """
 
 import contextlib
@@ -21,7 +21,8 @@ _LONGEST_NAME = 1000  # maximum length of a name, in characters
 _MOST_OPERATIONS = 1_000_000  # maximum number of operations in a pickle. torch.save writes about 50 for each tensor
 _MOST_VALUES = 4_000_000  # maximum number of values inside one value, and inside the arguments of all calls
 _DEEPEST = 500  # maximum number of nested levels. Checkpoints of fairseq have 11 levels
-_LARGE_NUMBER = 400  # a large number counts as this number of values, because equal hashes make a dictionary slow
+# a large number counts as this number of values, because large numbers with equal hashes make a dictionary slow
+_LARGE_NUMBER = 400
 _PICKLES = 5  # number of pickles in a file of torch < 1.6
 _PUTS = ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE")
 _GETS = ("GET", "BINGET", "LONG_BINGET")
@@ -40,8 +41,9 @@ class _Unusual(Exception):
 def look_into(path: Path) -> tuple[list[str], str]:
     """Return the functions and types named in a file's pickles, and the reason why it must not be loaded, if any.
 
-    The reason is a text to print after the name of the file. It is empty unless loading could take hours or all memory.
-    torch looks at the first bytes to decide whether a file is an archive. It never reads the directory of other files.
+    The reason is a text that is printed after the name of the file. It is empty unless loading could take hours or all
+    memory. torch looks at the first bytes to decide whether a file is an archive. For other files, it never reads the
+    directory of an archive.
     """
     found: list[str] = []
     try:
@@ -86,7 +88,7 @@ class _Value:
         self.add(items)
 
     def add(self, items: Sequence["_Value"]) -> None:
-        """Count the values that are added to this value."""
+        """Update the size and depth of this value for the items that are added to it."""
         for item in items:
             self.size += item.size
             self.depth = max(self.depth, item.depth + 1)
@@ -98,7 +100,7 @@ def _follow(pickled: IO[bytes], found: list[str]) -> bool:
 
     Return True if there is no error. Raise ``_Unusual`` if torch.save would not write such a pickle.
     """
-    # The stack, the marks and the memory contain sizes instead of values, so no value is created.
+    # The stack and the memory contain descriptions of values (see ``_Value``), so no value is created.
     stack: list[_Value] = []
     marks: list[int] = []
     memory: dict[Any, _Value] = {}
@@ -156,7 +158,7 @@ def _check_operands(name: str, items: Sequence[_Value]) -> None:
 
 
 def _has_made_keys(name: str, items: Sequence[_Value]) -> bool:
-    """Return True if an operation may hash composed values, many of which can have the same hash.
+    """Return True if an operation may hash nested values, many of which can have the same hash.
 
     Calls of containers and states of objects accept a list of pairs instead of a dictionary.
     """
@@ -166,7 +168,7 @@ def _has_made_keys(name: str, items: Sequence[_Value]) -> bool:
         state = items[1]
         return state.text != "EMPTY_DICT" and not (state.items and state.items[0].text in _FIRST_OF_STATE)
     is_container = name == "REDUCE" and items[0].text.rpartition(" ")[2] in _CONTAINERS
-    # the levels are arguments, a container, and its items
+    # three levels are normal: the arguments, a container, and its items
     return (is_container or name == "BINPERSID") and items[-1].depth > 3
 
 

@@ -57,7 +57,7 @@ def split_folders(path: Path) -> dict[str, Path]:
 
 
 def _plain(name: str, folder: Path) -> str:
-    """Return the last part of a name. Refuse a name that does not denote something inside the folder."""
+    """Return the last component of a path name. Refuse a name that does not denote something inside the folder."""
     plain = Path(name).name
     if plain in ("", ".."):
         raise UserError(f"{folder} names {name!r:.40} as a part: save the table again.")

@@ -1,6 +1,6 @@
 """The search options of a trained model: options of fairseq-generate in a file next to its checkpoint.
 
-``search.txt`` contains the options as part of a command line. Recipes write this file when they decode.
+``search.txt`` contains these options in the form of a command line. Recipes write this file when they decode.
 ``wean_fairseq.load`` and the commands of this package read it, and ``wean-export`` stores its options.
 """
 
@@ -23,8 +23,8 @@ _LONGEST = 10_000  # maximum number of characters of the stored options
 TASK_OPTIONS = ("search_preset", "essay_length")  # all other options are generation options
 
 
-# Generation options of fairseq that are stored with a model and that a call can change. The values are type,
-# placeholder and help text of each option.
+# Generation options of fairseq that are stored with a model and that a call can change. Each value contains the type,
+# the placeholder and the help text of the option.
 GENERATION: dict[str, tuple[type, str, str]] = {
     "max_len_a": (float, "A", "factor A of the maximum output length, which is A times the source length plus B"),
     "max_len_b": (int, "B", "constant B of the maximum output length, which is A times the source length plus B"),
@@ -44,7 +44,7 @@ GENERATION: dict[str, tuple[type, str, str]] = {
 RANGES: dict[str, tuple[float, float]] = {
     "beam": (1, LARGEST),
     "nbest": (1, LARGEST),
-    "max_len_a": (0, 100),  # a search of millions of words would take days
+    "max_len_a": (0, 100),  # with a larger factor, a search for millions of words would take days
     "max_len_b": (0, 10_000),
     "min_len": (0, 10_000),
     "no_repeat_ngram_size": (0, LARGEST),
@@ -226,7 +226,10 @@ def parse_search(text: str, name: str) -> dict[str, Any]:
 
 
 def _words(text: str) -> list[str]:
-    """Split a command line into words. ``shlex`` would take minutes for a word of a million characters."""
+    """Split a command line into words, and refuse a line that is too long.
+
+    ``shlex`` would take minutes for a word of a million characters.
+    """
     if len(text) > _LONGEST:
         raise ValueError(f"it has more than {_LONGEST:,} characters")
     return shlex.split(text)

@@ -1,8 +1,10 @@
-"""The batches of a training's epochs. A resumed training neither repeats nor leaves out a pair.
+"""Batches of training epochs, with checkpoints that identify them.
 
-fairseq's checkpoints store how many batches of an epoch are finished, but not which pairs these batches contain. With
-another ``--batch-size``, ``--max-tokens``, ``--seed``, number of processes or text, the same number of batches means
-other pairs.
+A resumed training therefore neither repeats nor leaves out a pair.
+
+fairseq's checkpoints store how many batches of an epoch are finished, but not which pairs these batches contain. If
+``--batch-size``, ``--max-tokens``, ``--seed``, the number of processes or the text changes, the same number of batches
+contains different pairs.
 """
 
 import hashlib
@@ -28,7 +30,7 @@ _IN_WORDS = {
 
 
 class EpochBatches(EpochBatchIterator):
-    """fairseq's batches. Their checkpoints also identify the batches of the epoch.
+    """Iterator over fairseq's batches. Its checkpoints also identify the batches of the epoch.
 
     This object replaces fairseq's iterator and shares its attributes.
     """
@@ -49,7 +51,7 @@ class EpochBatches(EpochBatchIterator):
         return {**state, "made_of": self._composition()} if state["iterations_in_epoch"] else state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume within an epoch, or restart the epoch if its batches differ.
+        """Resume within an epoch, or restart the epoch if its batches have changed.
 
         Old checkpoints do not record the batches.
         """
@@ -68,9 +70,9 @@ class EpochBatches(EpochBatchIterator):
         super().load_state_dict(state_dict)
 
     def padding(self, source_end: bool, multiple: int) -> list[float]:
-        """Return the share of padding among the positions of each side.
+        """Return the share of positions that are padding, for sources and for targets.
 
-        The model computes padding like other positions.
+        The model also spends computing time on padding.
 
         Args:
             source_end: whether sources keep their end symbol.
@@ -98,14 +100,14 @@ class EpochBatches(EpochBatchIterator):
 
 
 class AnnouncedBatches(EpochBatches):
-    """fairseq's batches. Each batch is passed to ``announce`` before it is decoded."""
+    """Iterator over fairseq's batches. It passes each batch to ``announce`` before the batch is decoded."""
 
     def __init__(self, batches: EpochBatchIterator, announce: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(batches)
         self._announce = announce
 
     def next_epoch_itr(self, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
-        """Return an iterator over the data."""
+        """Return an iterator over the batches of the next epoch."""
         for batch in super().next_epoch_itr(*args, **kwargs):
             self._announce(batch)
             yield batch

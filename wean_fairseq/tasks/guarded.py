@@ -31,7 +31,7 @@ _WRITTEN = ("copy_provenance", "granularity_dump")  # options that name files to
 
 @dataclass
 class GuardedConfig(TranslationConfig):
-    """Options of the translation task, of the stop on divergence, and of the precision."""
+    """Options of the translation task, of the check for divergence, and of the precision."""
 
     loss_limit: float = option(
         1000.0, "stop when the loss of a batch is NaN or above this value in nats per token; 0 = no limit"
@@ -59,7 +59,7 @@ class GuardedTask(TranslationTask):
     def setup_task(cls, cfg: GuardedConfig, **kwargs: Any) -> "GuardedTask":
         """Load the dictionaries. Raise ``UserError`` if a file has changed since its checksum was recorded."""
         if kwargs.get("from_checkpoint"):
-            for name in _WRITTEN:  # a checkpoint must not determine which files are written
+            for name in _WRITTEN:  # a checkpoint must not determine which files this process writes
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
         check_data(sorted(Path(split_paths(cfg.data)[0]).glob("dict.*.txt")))
@@ -70,7 +70,8 @@ class GuardedTask(TranslationTask):
     def load_dictionary(cls, filename: str) -> Dictionary:
         """Read a dictionary.
 
-        In data of ``--only-source``, read the dictionary of the source. Raise ``UserError`` if it is not valid.
+        If the data was created with ``--only-source``, read the dictionary of the source. Raise ``UserError`` if it is
+        not valid.
         """
         return dictionaries.load_dictionary(str(dictionary_file(Path(filename))))
 
@@ -94,7 +95,7 @@ class GuardedTask(TranslationTask):
         return {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
 
     def folder_of(self, split: str, epoch: int) -> Path:
-        """Return the folder of a split in an epoch (counted from 1). Training uses the folders in turn."""
+        """Return the folder of a split in an epoch (counted from 1). Training epochs use the folders in turn."""
         shards = split_paths(self.cfg.data)
         return Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
 
@@ -128,7 +129,7 @@ class GuardedTask(TranslationTask):
                 updated.
         """
         update = kwargs.get("update_num", 0) + 1
-        if update != self._update:  # only once for an update that consists of several batches
+        if update != self._update:  # do this only once for an update that consists of several batches
             _seed_like_torch()
         self._update = update
         with exact_products():
@@ -182,7 +183,7 @@ class GuardedTask(TranslationTask):
         """Reject a model that was trained with other dictionaries. Old checkpoints do not record dictionaries.
 
         Args:
-            task_state: the result of ``state_dict`` during training.
+            task_state: the state that ``state_dict`` returned during training.
             checkpoint: path of the checkpoint, for error messages.
 
         Raises:
@@ -192,7 +193,7 @@ class GuardedTask(TranslationTask):
         dictionaries.check(task_state.get("dictionaries") or {}, self.sides, checkpoint, folder)
 
     def resume_from(self, task_state: dict[str, Any]) -> None:
-        """Store the data checksum in the checkpoint, to warn later if the data has changed."""
+        """Remember the data checksum of the checkpoint, to warn later if the data has changed."""
         self._trained_on = task_state.get("trained_on")
 
 

@@ -1,4 +1,7 @@
-"""Task ``paraphrase``: fairseq's translation task for sentence pairs in one language. It loses no pair."""
+"""Task ``paraphrase``: fairseq's translation task for sentence pairs in one language.
+
+It drops no pair unless an option allows it.
+"""
 
 import itertools
 import logging
@@ -60,7 +63,7 @@ class PairsConfig(SearchingConfig):
         most=100_000,
     )
     copy_fold_case: bool = option(False, "treat unknown words that differ only in case as one word when copying")
-    copy_provenance: Optional[str] = option(  # fairseq cannot read `str | None`
+    copy_provenance: Optional[str] = option(  # `Optional`, because fairseq cannot read `str | None`
         None, "JSON lines file to write: for each output word, whether and from which position it was copied"
     )
     granularity_dump: Optional[str] = option(
@@ -68,7 +71,7 @@ class PairsConfig(SearchingConfig):
     )
     # fairseq's default of -1 fails on data that consists of several parts (train, train1, ...).
     upsample_primary: int = option(1, "number of repetitions of the first part of the data", least=1)
-    # Two options of fairseq-generate that it does not pass to the iterator.
+    # Two options of fairseq-generate that fairseq does not pass to the iterator.
     num_shards: int = II("dataset.num_shards")
     shard_id: int = II("dataset.shard_id")
 
@@ -82,7 +85,8 @@ class ParaphraseConfig(PairInputsConfig, PairsConfig):
 class ParaphraseTask(SearchingTask):
     """A task for sentence pairs.
 
-    It loses no sentence, creates the same batches after a restart, and names the file when it rejects data.
+    It drops no sentence unless an option allows it, creates the same batches after a restart, and names the file when
+    it rejects data.
     """
 
     cfg: PairsConfig
@@ -97,7 +101,7 @@ class ParaphraseTask(SearchingTask):
         for inputs in self.extra_inputs:
             self.__dict__.update(inputs.attributes)
         self._model_slots: int | None = None  # number of slots of the models built so far
-        self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
+        self.typed = range(0)  # data set of the lines that fairseq-interactive has read last
         self._typed_pairs: FairseqDataset | None = None  # numbers of the lines that fairseq-interactive has read last
         # ids of the current batch, which fairseq-interactive does not pass to the task
         self._typed_numbers: torch.Tensor | None = None
@@ -110,7 +114,7 @@ class ParaphraseTask(SearchingTask):
 
     @property
     def limits(self) -> PairLimits:
-        """The length limits in the options."""
+        """The length limits that the options set."""
         return PairLimits(self.cfg.max_pair_length, str(self.cfg.length_policy))
 
     @classmethod
@@ -134,7 +138,7 @@ class ParaphraseTask(SearchingTask):
         return super().setup_task(cfg, **kwargs)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> torch.nn.Module:
-        """Build the model. If it copies, add slots to the dictionary.
+        """Build the model. If it copies, add slots for unknown source words to the dictionary.
 
         Raises:
             UserError: if the model cannot be built for this data.
@@ -275,7 +279,7 @@ class ParaphraseTask(SearchingTask):
         return prefix_tokens
 
     def map_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
-        """Return the batch with slots, as models read it, and the words that the slots represent.
+        """Return the batch with slots for unknown words, as models read it, and the words that the slots represent.
 
         The batch is a copy, so that callers can still print the words of the original batch.
         """
@@ -426,7 +430,7 @@ def _check_batch_size(dataset: FairseqDataset, max_tokens: int | None, max_posit
     """Reject a sentence that is larger than a batch. fairseq would fail with a traceback."""
     if not max_tokens:
         return
-    # other sentences are dropped or rejected elsewhere
+    # sentences that do not fit the model are dropped or rejected elsewhere
     fits, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), max_positions)
     longest = max((int(dataset.num_tokens(index)) for index in fits), default=0)
     if longest > max_tokens:

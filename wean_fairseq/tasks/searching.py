@@ -53,7 +53,7 @@ class SearchingConfig(GuardedConfig):
 
 
 class SearchingTask(GuardedTask):
-    """A task that searches as ``--search-preset`` says."""
+    """A guarded task whose search is selected by ``--search-preset``."""
 
     cfg: SearchingConfig
 
@@ -84,8 +84,8 @@ class SearchingTask(GuardedTask):
         if prefix_allowed_tokens_fn is not None and (preset != "fairseq" or kinds_of(args)):
             raise UserError("prefix_allowed_tokens_fn is for fairseq's beam search: remove the contradicting option.")
         _check_models(models, args, extra.get("lm_model"))
-        # The maximum of --sampling-topk is the size of the vocabulary, so the options are checked here, where the
-        # dictionary is known.
+        # The options are checked here, because the maximum of --sampling-topk is the size of the dictionary, which is
+        # known here.
         check_generation(args, len(self.target_dictionary), preset)
         if preset == "wean":
             logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
@@ -97,13 +97,13 @@ class SearchingTask(GuardedTask):
         blocks = getattr(args, "no_repeat_ngram_size", 0) > 0 and not getattr(args, "print_alignment", None)
         fast = not self.cfg.stock_search and FastSequenceGenerator.supports(models)
         needs_own_generator = preset != "fairseq" or replaces_unk or blocks
-        # A class that the caller passes has priority. Otherwise, our class is used if possible, because its fast search
-        # finds the same outputs.
+        # A generator class that the caller passes has priority. Otherwise, our class is used if possible, because its
+        # fast search finds the same outputs.
         if seq_gen_cls is None and (needs_own_generator or (fast and not getattr(args, "print_alignment", None))):
             seq_gen_cls = FastSequenceGenerator if fast else PaperSequenceGenerator
             num_best = getattr(args, "nbest", 1)
             extra.update(
-                # A stopping rule may end a sentence only if it has as many outputs as will be shown.
+                # A stopping rule may end a sentence only when it has at least as many outputs as ``--nbest`` shows.
                 stop_when_best_finished=num_best if preset == "wean" else 0,
                 stop_when_nothing_better=num_best if preset == "copynet" else 0,
                 source_positions=replaces_unk,

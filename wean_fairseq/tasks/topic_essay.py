@@ -45,7 +45,7 @@ class TopicEssayTask(ParaphraseTask):
 
     def __init__(self, cfg: TopicEssayConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
-        self._needs_length: bool | None = None  # whether models built so far need the length
+        self._needs_length: bool | None = None  # whether the models built so far need the length of the target
 
     @classmethod
     def setup_task(cls, cfg: TopicEssayConfig, **kwargs: Any) -> "TopicEssayTask":
@@ -64,7 +64,7 @@ class TopicEssayTask(ParaphraseTask):
         if self._needs_length not in (None, needs_length):
             raise UserError("an ensemble is of archs that plan by length or of archs that do not: --path has both.")
         self._needs_length = needs_length
-        if self.cfg.eval_bleu:  # check this now instead of after the first epoch
+        if self.cfg.eval_bleu:  # check the length now instead of after the first epoch
             self._check_length()
         return model
 
@@ -97,7 +97,7 @@ class TopicEssayTask(ParaphraseTask):
         return dataset
 
     def map_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
-        """Map slots like ``paraphrase``.
+        """Replace unknown words by slots, like the task ``paraphrase``.
 
         If a model needs the lengths of the targets and the batch has none, add them.
         """
@@ -108,7 +108,7 @@ class TopicEssayTask(ParaphraseTask):
     def inference_step(
         self, generator: Any, models: list[torch.nn.Module], sample: dict[str, Any], *args: Any, **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """Run the search like ``paraphrase``, with the length given by ``--essay-length``.
+        """Run the search like the task ``paraphrase``, with the length given by ``--essay-length``.
 
         Raises:
             UserError: if the model needs a length and none is given.

@@ -45,8 +45,8 @@ class Cleaner:
     Args:
         form: Unicode normalisation form: ``NFC``, ``NFKC`` (which also converts full-width letters) or ``none``.
         specials: how to treat special symbols among the tokens: ``escape``, ``refuse`` or ``keep``.
-        unknown: the word, in any case, that the corpus uses for unknown words. It is replaced by ``<unk>``. Empty = no
-            such word.
+        unknown: the word, in upper or lower case, that the corpus uses for unknown words. It is replaced by ``<unk>``.
+            Empty = no such word.
         joiners: keep zero-width joiners and non-joiners in scripts that need them and in emoji.
     """
 
@@ -61,7 +61,7 @@ class Cleaner:
 
     def clean(self, line: str) -> str:
         """Return the normalised line without harmful characters and with single spaces between tokens."""
-        if not line.isprintable():  # all characters below are unprintable
+        if not line.isprintable():  # all characters that are changed below are unprintable
             for name, pattern in self._dirty.items():
                 line, number = pattern.subn(" " if name.endswith("_in_text") else "", line)
                 if number:

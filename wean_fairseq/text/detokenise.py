@@ -1,4 +1,4 @@
-"""Restore running text from tokens without marks. Rules handle tokens that the Moses detokenizer joins wrongly.
+"""Restore running text from tokens without spacing marks. Rules handle tokens that the Moses detokenizer joins wrongly.
 
 The rules join tokens into larger tokens (URLs, times, contractions, quotations), and sacremoses joins the rest. They
 follow the most frequent spelling, because tokens do not show how the text was written: ``5 €`` may have been ``5€``.
@@ -43,8 +43,8 @@ _RULES: list[tuple[str, Replacement]] = [
     (r"(?<=\w) \+ \+(?= )", "++"),  # C++
     (r"(?<= [CFG]) #(?= )", "#"),  # C#
     (r" # (?=\w)", " #"),
-    (rf"(?<={_LETTER}) \( (s|es|en|n) \)", r"(\1)"),  # file(s)
-    (r" (['’]) (?=\d\ds )", r" \1"),  # the '90s
+    (rf"(?<={_LETTER}) \( (s|es|en|n) \)", r"(\1)"),  # for example, file(s)
+    (r" (['’]) (?=\d\ds )", r" \1"),  # for example, the '90s
     (r" (['’]) ([nN]) \1 ", r" \1\2\1 "),
     (rf"(?<=[\w.]) ’ (?={_SUFFIX})", "’"),
     (rf"(?i:({_ELISION})) ’ (?={_LETTER})", r"\1’"),
@@ -64,7 +64,8 @@ _RULES: list[tuple[str, Replacement]] = [
     (r"(?<= [—…]) (?=[—…] )", ""),
     (r"(?<=\w) \( \)(?= )", "()"),
 ]
-# Rules for word pieces, where all punctuation is separate. They are applied before the other rules.
+# Rules for text from word pieces, in which every punctuation mark is a separate token. They are applied before the
+# other rules.
 _PIECE_RULES: list[tuple[str, Replacement]] = [
     (rf"(?<=\w) ' (?={_SUFFIX})", r" '"),
     (rf"(?i:({_ELISION})) ' (?={_LETTER})", r"\1'"),
@@ -92,7 +93,7 @@ _ENDS = frozenset(".,!?;:%)]}…")
 
 
 def detokeniser(language: str, *, pieces: bool = False) -> Callable[[str], str]:
-    """Return the step that turns tokens into plain text.
+    """Return the function that turns tokens into plain text.
 
     Args:
         language: language whose sacremoses rules are used.

@@ -14,17 +14,17 @@ Ngrams = Counter[tuple[Any, ...]]
 
 
 def count_ngrams(tokens: Sequence[Any], order: int) -> Ngrams:
-    """Count the n-grams of one order."""
+    """Count the n-grams of ``order`` words."""
     return Counter(zip(*(tokens[start:] for start in range(order)), strict=False))
 
 
 def count_all(tokens: Sequence[Any]) -> list[Ngrams]:
-    """Count the n-grams of every order."""
+    """Count the n-grams of every order from 1 to ``MAX_ORDER``."""
     return [count_ngrams(tokens, order) for order in range(1, MAX_ORDER + 1)]
 
 
 def added_counts(source: Ngrams, output: Ngrams, reference: Ngrams) -> list[float]:
-    """Return the correct, proposed and required additions of one order, counted as n-gram types."""
+    """Return the numbers of correct, proposed and required added n-grams, where repetitions count once."""
     added = output.keys() - source.keys()
     required = reference.keys() - source.keys()
     return [len(added & required), len(added), len(required)]
@@ -61,7 +61,7 @@ def _order_scores(source: Ngrams, output: Ngrams, reference: Ngrams, weight: int
 
 
 def _mean_share(part: Ngrams, whole: Ngrams) -> float:
-    """Return the mean share in ``part`` of the n-grams of ``whole``."""
+    """Return the share of each n-gram's count in ``whole`` that is in ``part``, averaged over the n-grams."""
     return sum(count / whole[ngram] for ngram, count in part.items()) / len(whole) if whole else 0.0
 
 

@@ -10,8 +10,8 @@ Unicode (UAX #29) with three changes. Words with hyphens, URLs, e-mail addresses
 full stops (``e.g.``) are one token. Contractions (``’s``, ``l’``) are separate tokens. Up to three equal punctuation
 characters in a row are one token.
 
-The text can be restored however it is split into pieces, because all pieces are kept, and ``split`` and ``join`` use
-the same rule for joining two pieces without a mark.
+The text can be restored from every way to split it into pieces, because all pieces are kept, and ``split`` and ``join``
+use the same rule for joining two pieces without a mark.
 """
 
 import unicodedata

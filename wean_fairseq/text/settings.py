@@ -1,6 +1,9 @@
-"""Record of the text steps of a training. The same steps are applied to the input of its model.
+"""Record of the steps that turned text into the tokens of a training.
 
-The scripts of ``preprocess/`` write it into their manifest, and ``wean-export`` writes it into the model folder.
+The same steps are applied to the input of its model.
+
+The scripts of ``preprocess/`` write this record into their manifest, and ``wean-export`` writes it into the model
+folder.
 """
 
 import ast
@@ -74,7 +77,7 @@ class TextSettings:
 
     @property
     def mark(self) -> str:
-        """The mark at tokens that is not part of words. It is empty if the unit has no mark."""
+        """The joiner mark of tokens, which is not part of a word. It is empty if the unit has no mark."""
         return steps.MARK if self.unit == "joiner" else ""
 
     @property
@@ -181,7 +184,10 @@ class Text:
         return self.folder / name
 
     def source(self, line: str) -> str:
-        """Return a line of the source side. If it contains topics, the punctuation between them is removed."""
+        """Return a line of the source side.
+
+        If it contains topics, the punctuation between them is replaced by spaces.
+        """
         return " ".join(_BETWEEN_TOPICS.sub(" ", line).split()) if self.settings.topics else line
 
     def clean(self, line: str) -> str:
@@ -238,8 +244,8 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
     Args:
         values: values by their names. In a manifest, missing values get their defaults, and unknown names are ignored.
-            The file of an exported model must contain exactly all names, because a different step would change the
-            tokens.
+            The file of an exported model must contain every name (except names of later versions) and no others,
+            because a different step would change the tokens.
         path: file with the values, for messages.
 
     Raises:
@@ -250,7 +256,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
         if path.name == MODEL_TEXT:
             if wrong := (values.keys() - _NAMES) | (_NAMES - _LATER_NAMES - values.keys()):
                 raise ValidationError(f"unknown or missing: {name_some(sorted(wrong))}")
-        else:  # older manifests contain the number of merges instead
+        else:  # older manifests contain the number of BPE merges instead of a bool
             values = {name: value for name, value in values.items() if value is not None}
             values["bpe"] = bool(values.get("bpe"))
         # Older files do not say whether the case is reversible.
@@ -334,7 +340,7 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
                 f"{folder / name} leads out of the folder that {data} is in: name the text with --text if it is "
                 "the text of this data."
             )
-    text.prepare("")  # this reports missing files now
+    text.prepare("")  # report missing files now
     return text
 
 

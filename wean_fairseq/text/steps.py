@@ -23,7 +23,7 @@ TokenUnit = Literal["words", "joiner", "characters", "moses", "jieba", "wordpiec
 UNITS = get_args(TokenUnit)
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
 _LONGEST_VERSION = 100  # maximum number of characters in the first line of BPE codes, such as #version: 0.2
-MARK = "￭"  # mark of the unit joiner at tokens without a space next to them
+MARK = "￭"  # mark that the unit joiner attaches to tokens where the text has no space
 
 
 def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> TextStep:
@@ -47,7 +47,8 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
         return split
     if unit == "moses":
         tokenizer = import_optional("sacremoses").MosesTokenizer(lang=language)
-        # Characters are not escaped (no ``&apos;``). sacremoses's own string would end in a space after .'
+        # Characters are not escaped (no ``&apos;``). The tokens are joined here, because the string that sacremoses
+        # returns would end in a space after .'
         return lambda line: " ".join(tokenizer.tokenize(line, escape=False))
     if unit == "jieba":
         return _jieba()
@@ -96,7 +97,8 @@ def _wordpiece(vocabulary: Path | None) -> TextStep:
         raise UserError("--unit wordpiece needs --wordpiece-vocab, the vocab.txt of a BERT model.")
     tokenizers = import_optional("tokenizers")
     try:
-        with io.TextIOWrapper(open_regular(vocabulary), "utf-8-sig") as file:  # universal newlines
+        # text mode accepts all kinds of line endings
+        with io.TextIOWrapper(open_regular(vocabulary), "utf-8-sig") as file:
             pieces = file.read().rstrip("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
@@ -139,7 +141,7 @@ def truecaser(path: Path) -> TextStep:
     library = import_optional("sacremoses")
     with _read(path):
         caser = library.MosesTruecaser(str(path))
-    caser.split_xml = str.split  # its own parser would treat "a < b" as XML and could lose a token
+    caser.split_xml = str.split  # sacremoses's own parser would treat "a < b" as XML and could lose a token
     return lambda line: str(caser.truecase(line, return_str=True)) if line else line
 
 

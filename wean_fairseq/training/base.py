@@ -33,7 +33,7 @@ _OF_TASK = (
 
 @dataclass(frozen=True)
 class Base:
-    """A trained model.
+    """A trained model with which a new training starts.
 
     Attributes:
         weights: file with the parameters.
@@ -127,7 +127,10 @@ def _defaults(arch: str) -> Any:
 
 
 def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    """Return the values that differ from the defaults as options of fairseq-train. Initial files are left out."""
+    """Return the values that differ from the defaults as options of fairseq-train.
+
+    Options that name files with initial values are left out.
+    """
     line: list[str] = []
     left_out = {"_name", "data"} | start_files()
     for name, default in defaults.items():

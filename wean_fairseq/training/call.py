@@ -23,7 +23,7 @@ def train(
 
     Args:
         data: a table with both sides, or a list of two text files. It may also be a pandas DataFrame, a Hugging Face
-            data set, or a dictionary of data sets by split. These are saved in the work folder.
+            data set, or a dictionary of data sets by split. Such tables in memory are saved in the work folder.
         output: model folder.
         config: a settings file in TOML. The arguments of the call override its values.
         settings: further settings, such as ``arch`` or ``from_``, see ``training.settings.Settings``.

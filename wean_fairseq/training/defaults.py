@@ -48,7 +48,7 @@ _ESSAY_SCORES = ("--metric", "bleu2", "rouge-l", "distinct-2", "topic-coverage",
 
 
 class Sizes(NamedTuple):
-    """Sizes that suit a certain number of pairs."""
+    """Sizes of model and training that suit a certain number of pairs."""
 
     width: int
     epochs: int
@@ -161,7 +161,8 @@ def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: P
         ]
     elif arch == "mta_lstm":
         sizes += ["--topic-slots", str(topics)]
-    # The loss of mta_lstm and sc_lstm has an additional term. The best checkpoint is chosen only by the likelihood.
+    # The loss of mta_lstm and sc_lstm has an additional term. Therefore the best checkpoint is chosen only by the
+    # likelihood.
     optimisation += ("--best-checkpoint-metric", "nll_loss")
     length = ("--essay-length", str(words)) if arch == "mta_lstm" else ()
     search = (*reads, *length, "--beam", "5", "--max-len-a", "0", "--max-len-b", str(2 * words))

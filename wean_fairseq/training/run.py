@@ -64,7 +64,7 @@ def preparation_script() -> Path:
 
 
 class TrainingRun:
-    """A run with its work folder.
+    """A training run and its work folder.
 
     Args:
         settings: settings of the training.
@@ -90,7 +90,7 @@ class TrainingRun:
 
     @property
     def options(self) -> Options:
-        """Options of the arch."""
+        """Options of fairseq and wean-evaluate for the arch."""
         width = self.base.width if self.base else self.settings.width
         return options_for(self.arch, str(width), f"{self.settings.rate:g}", self.text, self.settings.patience)
 
@@ -206,7 +206,7 @@ class TrainingRun:
             try:
                 self._run_preparation()
             except UserError:
-                # nothing has been written yet
+                # no step has written a file yet
                 if {path.name for path in self.work.iterdir()} == {"settings", state.LOCK}:
                     shutil.rmtree(self.work)
                 raise
@@ -302,7 +302,7 @@ class TrainingRun:
         return self.system / f"{'' if system == self.arch else f'{system}-'}{test_set}.txt"
 
     def decode(self) -> None:
-        """Rewrite the test sources with the trained models, in the same way as users of the models will."""
+        """Decode the test sources with the trained models, in the same way as users will apply the models."""
         write_text(self.system / "search.txt", "".join(f"{shlex.quote(word)}\n" for word in self.search))
         for test_set, (sources, *_) in self.test_sets().items():
             for system, model in self.systems().items():

@@ -23,7 +23,7 @@ from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, VECTOR_ARCHS, Sizes
 
 PROGRAM = "wean-train"
 FILE = "run.toml"
-_LARGEST = 1 << 15  # maximum size in bytes of a settings file. A key with 16,000 parts would take 5 s
+_LARGEST = 1 << 15  # maximum size in bytes of a settings file. Parsing a key with 16,000 parts would take 5 s
 
 Positive = Annotated[int, Meta(ge=1, le=999_999_999)]
 NotNegative = Annotated[int, Meta(ge=0, le=999_999_999)]
@@ -51,7 +51,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         valid: number of validation pairs, or files with them.
         test: number of test pairs, or files with them.
         split_seed: random seed of the splits.
-        unit: kind of tokens.
+        unit: kind of tokens, such as joiner or moses.
         case: truecase (the default for pairs), lowercase or keep (the default for essays).
         bpe: number of merges of byte pair encoding. 0 = do not split words.
         language: two-letter code of the language, for the unit moses.
@@ -113,7 +113,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         return value if isinstance(value, list) else [value] if isinstance(value, str) else []
 
     def with_sizes(self, sizes: Sizes) -> "Settings":
-        """Return the settings, in which ``sizes`` replace the values that are None."""
+        """Return a copy of the settings, in which ``sizes`` replace the values that are None."""
         values = {"epochs": sizes.epochs, "rate": sizes.rate} if self.from_ else sizes._asdict()
         return self._with_missing(values)
 
@@ -162,7 +162,10 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Read a settings file. Relative paths in it start from its folder. Raise ``UserError`` if it has other content."""
+    """Read a settings file. Relative paths in it start from its folder.
+
+    Raise ``UserError`` if it does not contain settings in TOML.
+    """
     try:
         values = tomllib.loads(read_regular(path, _LARGEST).decode("utf-8"))
     except OSError as error:

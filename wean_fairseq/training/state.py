@@ -26,7 +26,7 @@ from ..storage.files import open_growing, read_regular, sha256_of, write_text
 from .defaults import ARCHS_OF
 
 CHANGED = 3  # exit status if settings have changed
-LOCK = ".run.lock"  # file in the folder of a run that the run locks. Recipes lock it, too
+LOCK = ".run.lock"  # file in the folder of a run that the run locks. Recipes also lock it
 _HASH = "SHA-256 of "
 _RECORDED = re.compile(rf"SEED=[0-9]+|{_HASH}.+=[0-9a-f]{{64}}")  # a line that the settings of every run have
 # names of files, and of folders, in a work folder
@@ -104,7 +104,8 @@ def compare_settings(file: Path, lines: list[str]) -> list[str]:
     """Return the differences between ``lines`` and the recorded lines of ``file``, as ``NAME: old -> new``.
 
     Raises:
-        UserError: if the file has content but none of the names. Then it must be a file of the user.
+        UserError: if the file has content, but contains none of the names in ``lines``. Such a file was written by the
+            user and must not be replaced.
     """
     try:
         recorded = _values(

@@ -99,7 +99,10 @@ def describe_data(folder: Path) -> list[dict[str, Any]]:
 
 
 def describe_system(folder: Path) -> dict[str, Any]:
-    """Return the training of a system. If several settings were tried, it is the chosen training with all tries."""
+    """Return the training of a system.
+
+    If several settings were tried, return the chosen training together with all tries.
+    """
     tries = {
         path.name: describe_training(path)
         for path in sorted((folder / "tries").glob("*"))

@@ -16,7 +16,7 @@ from .ratings import analyse, read_ratings
 
 
 def sheet_command(argv: list[str]) -> str:
-    """Write the sheets of a study."""
+    """Write the rating sheets of a study."""
     description = "Write blinded, seeded rating sheets (CSV and HTML) and their key."
     parser = OneLineParser(prog="wean-evaluate sheet", description=description)
     add_system_arguments(parser)
@@ -32,7 +32,8 @@ def sheet_command(argv: list[str]) -> str:
     add("--seed", type=SEED, default=1, help="same seed, same sheets (default: %(default)s)")
     add("--out", required=True, metavar="FOLDER", help="where the sheets and key.json go")
     args = parser.parse_args(argv)
-    check_outputs({"--out": Path(args.out) / "key.json"}, [], overwrite=True)  # write_sheets checks the other files
+    # check only the key here, because write_sheets checks the other files
+    check_outputs({"--out": Path(args.out) / "key.json"}, [], overwrite=True)
     sources = read_lines(args.src) if args.src else None
     systems = read_systems(args, sources)
     if args.ref:
@@ -48,7 +49,7 @@ def sheet_command(argv: list[str]) -> str:
 
 
 def ratings_command(argv: list[str]) -> str:
-    """Analyse the sheets of a study."""
+    """Analyse the completed sheets of a study."""
     description = "Read filled-in sheets: means, intervals, agreement, tests."
     parser = OneLineParser(prog="wean-evaluate ratings", description=description)
     parser.add_argument("sheets", nargs="+", metavar="CSV", help="the sheet of every rater")
@@ -65,7 +66,7 @@ def ratings_command(argv: list[str]) -> str:
 
 
 def format_results(result: dict[str, Any]) -> str:
-    """Format the results as text."""
+    """Format the results of a study as text."""
     lines = [f"{result['items']} items, {result['raters']} raters"]
     for system, criteria in result.get("systems", {}).items():
         lines.append(f"{system}: {', '.join(f'{name} {_mean(cell)}' for name, cell in criteria.items())}")

@@ -1,15 +1,16 @@
-"""The design of a study (which sentences of which systems are rated, in which order and by whom) and its rating sheets.
+"""The design of a study and its rating sheets.
 
-The design is saved in ``key.json``. Raters see opaque item names, each rater in a different order. Only the key names
-the systems. There are two kinds of study, as in the papers:
+The design says which sentences of which systems are rated, in which order and by whom. It is saved in ``key.json``.
+Raters see item names without meaning, and each rater sees the items in a different order. Only the key names the
+systems. As in the papers, there are two kinds of study:
 
-* ``likert``: one text at a time, every criterion from 1 to 5 (WEAN Table 3: fluency, adequacy, simplicity; PC-SAN: its
-  criteria);
-* ``compare``: two texts side by side, every criterion A, B or tie (C-DNPG Table 4: relevance and fluency, win/tie/loss
-  of the first system).
+* ``likert``: a rater sees one text at a time and rates every criterion from 1 to 5. Examples are WEAN Table 3 (fluency,
+  adequacy, simplicity) and PC-SAN;
+* ``compare``: a rater sees two texts side by side and answers A, B or tie for every criterion. An example is C-DNPG
+  Table 4 (relevance and fluency; wins, ties and losses of the first system).
 
 Every rater gets a CSV file for spreadsheets and a self-contained HTML form for browsers. The form needs no network and
-no server. It stores answers in the browser's local storage and saves the same CSV file.
+no server. It stores the answers in the browser's local storage, and can save them as the same CSV file.
 """
 
 import csv
@@ -52,10 +53,10 @@ _RESERVED = {"rater", "item", "source", *_TEXTS[LIKERT], *_TEXTS[COMPARE], "all"
 
 
 class Item(Struct, frozen=True, forbid_unknown_fields=True):
-    """One text or pair of texts to rate.
+    """A text or a pair of texts that is rated.
 
     Attributes:
-        name: name on the sheet, which says nothing about the system.
+        name: name of the item on the sheets, which does not reveal the system.
         sentence: line number in the test set, from 1.
         systems: the rated system, or the two systems that the first rater sees as A and B.
         texts: the texts for the rater, in the order of `systems`.
@@ -70,14 +71,14 @@ class Item(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Design(Struct, forbid_unknown_fields=True):
-    """A whole study, saved as ``key.json``.
+    """A whole study, which is saved as ``key.json``.
 
     Attributes:
         kind: ``likert`` or ``compare``.
         systems: names of the systems. In ``compare``, the first system is compared with all others.
-        seed: random seed for sampling, sides, names and orders.
-        items: everything that every rater rates.
-        orders: order of the items for every rater.
+        seed: random seed of the sampled sentences, sides, item names and orders.
+        items: the items that every rater rates.
+        orders: for every rater, the order of the item names.
     """
 
     format: KeyFormat
@@ -90,7 +91,7 @@ class Design(Struct, forbid_unknown_fields=True):
     orders: dict[str, list[str]]
 
     def __post_init__(self) -> None:
-        """Raise ValueError if names are repeated, or if the parts do not match because the file was changed."""
+        """Raise ValueError if names are repeated, or if members do not match because the file was changed."""
         items = sorted(item.name for item in self.items)
         for names in (items, self.systems, self.criteria, self.raters):
             if not len(set(names)) == len(names) > 0:
@@ -98,7 +99,7 @@ class Design(Struct, forbid_unknown_fields=True):
         sentences = {item.sentence for item in self.items}
         groups = [sorted(group) for group in _groups(self.kind, self.systems)]
         found = sorted((item.sentence, sorted(item.systems)) for item in self.items)
-        # the lists of names in a small file can have a large product
+        # compare the numbers first, because a small file can contain lists with a large product
         is_complete = len(found) == len(sentences) * len(groups)
         if not is_complete or found != sorted((sentence, group) for sentence in sentences for group in groups):
             raise ValueError("The items are not those of the systems, one for every sentence")
@@ -108,7 +109,7 @@ class Design(Struct, forbid_unknown_fields=True):
             raise ValueError("The orders are not those of the raters and items")
 
     def sheet(self, rater: str) -> list[Item]:
-        """Return the items in the order and with the sides of one rater.
+        """Return the items of one rater's sheet, in the rater's order and with the rater's sides.
 
         Every second rater sees the texts of an item on exchanged sides.
         """
@@ -136,13 +137,13 @@ def make_design(
     num_raters: int = 3,
     seed: int = 1,
 ) -> Design:
-    """Sample sentences and design the study.
+    """Sample sentences, and design a study of them.
 
     Args:
         systems: outputs of all systems on one test set, in input order.
         sources: source sentences, shown to the raters if given.
-        num_sentences: number of sampled sentences. Every system is rated on all of them.
-        num_raters: number of sheets. Every rater rates everything.
+        num_sentences: number of sampled sentences. Every system is rated on all of these sentences.
+        num_raters: number of sheets. Every rater rates all items.
         seed: random seed. The same seed and texts produce the same sheets.
     """
     names = [system.name for system in systems]
@@ -150,8 +151,8 @@ def make_design(
     _check_study(kind, names, lengths, criteria, num_sentences)
     sampled = sorted(random.Random(seed).sample(range(min(lengths)), num_sentences))
     texts = {system.name: system.hypotheses for system in systems}
-    # The choice of sentences depends only on the seed. The names of items depend on all settings and texts. Therefore a
-    # sheet of another study is recognised, and a browser does not fill it with the answers to this study.
+    # The choice of sentences depends only on the seed. The item names depend on all settings and texts. Therefore a
+    # sheet of another study is recognised, and a browser does not fill it with answers from this study.
     generator = random.Random(
         repr((KEY_FORMAT, seed, kind, list(criteria), num_raters, sources and list(sources), texts))
     )
@@ -170,7 +171,7 @@ def make_design(
 
 
 def _groups(kind: Kind, systems: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the systems of each item for one sentence."""
+    """Return the systems of each item that is created for one sentence."""
     return [(name,) for name in systems] if kind == LIKERT else [(systems[0], other) for other in systems[1:]]
 
 
@@ -197,12 +198,14 @@ def _check_study(
 
 
 def write_sheets(design: Design, folder: PathLike) -> list[Path]:
-    """Write ``RATER.csv`` and ``RATER.html`` for every rater, and ``key.json``. Another study is never overwritten.
+    """Write ``RATER.csv`` and ``RATER.html`` for every rater, and ``key.json``.
 
-    Sheets without a key are left over from an interrupted call. They are replaced if they equal the new sheets.
+    The files of another study are never overwritten.
+
+    An interrupted call leaves sheets without a key. They are replaced if they equal the new sheets.
 
     Returns:
-        The written files. The last one is the key. The key names the systems, so raters must not see it.
+        The paths of the written files. The last path is the key. The key names the systems, so raters must not see it.
     """
     key = Path(folder) / "key.json"
     sheets = {
@@ -221,7 +224,7 @@ def write_sheets(design: Design, folder: PathLike) -> list[Path]:
 
 
 def csv_sheet(design: Design, rater: str) -> str:
-    """Return a sheet with empty cells to fill in."""
+    """Return a rater's CSV sheet, with empty cells for the answers."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(["rater", "item", "source", *_TEXTS[design.kind], *design.criteria])
@@ -232,7 +235,7 @@ def csv_sheet(design: Design, rater: str) -> str:
 
 
 def html_sheet(design: Design, rater: str) -> str:
-    """Return the HTML form. Every text in it is escaped."""
+    """Return the HTML form of a rater. Every text in it is escaped."""
     return render_template(
         "wean_fairseq.evaluation.human",
         "sheet.html.j2",

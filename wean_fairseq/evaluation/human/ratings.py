@@ -1,7 +1,7 @@
-"""Read completed sheets and analyse them: means with intervals, agreement, tests between systems.
+"""Read completed sheets and compute means with intervals, agreement, and tests between systems.
 
-The 95% t intervals, the paired t-test (likert) and the two-sided sign test (compare, without ties) use one number per
-sentence, because the judgements of one sentence are not independent.
+The judgements of one sentence are not independent, so all statistics use one number per sentence. These are the 95% t
+intervals, the paired t-test (likert) and the two-sided sign test without ties (compare).
 """
 
 import csv
@@ -21,7 +21,7 @@ from .design import ANSWERS, LIKERT, Design, Item
 
 stats = LazyModule("scipy.stats")
 
-#: rater -> item -> criterion -> answer
+#: The answer of each rater, item and criterion.
 Ratings = dict[str, dict[str, dict[str, str]]]
 #: One number per item (row) and rater (column).
 Values = npt.NDArray[np.float64]
@@ -32,7 +32,8 @@ def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
     """Read and check the sheets of all raters.
 
     Raises:
-        UserError: if a sheet is incomplete, repeated or from another study. The message names the file and the items.
+        UserError: if a sheet is incomplete, repeated or from another study. The message names the file and the affected
+            items.
     """
     ratings: Ratings = {}
     for path in paths:
@@ -47,11 +48,11 @@ def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
 
 
 def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str, str]]]:
-    """Read one CSV file (from a spreadsheet program or from the HTML form)."""
+    """Read one CSV file, which was saved by a spreadsheet program or the HTML form."""
     text = "\n".join(decode_lines(read_bytes(path), path))
     # older spreadsheet programs end lines with a carriage return
     text = text if "\n" in text else text.replace("\r", "\n")
-    # a text may be longer than the default limit of a cell
+    # A text may be longer than the default limit for a cell.
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     # In some languages, spreadsheet programs separate cells by semicolons. Names of criteria may contain both signs.
     columns, line = ["rater", "item", *design.criteria], text.partition("\n")[0]
@@ -67,7 +68,8 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
             f"{path}: the row in line {start} cannot be read ({error}); perhaps a quotation mark is not closed: "
             "save the table as CSV again."
         ) from None
-    # The columns are checked first, then the rater, the items and the answers. Each check relies on the previous ones.
+    # The columns are checked first, then the rater, the items and the answers. Each check relies on the previous
+    # checks.
     heading, *rows = [row for row in table if row] or [[]]
     if not rows:
         raise UserError(f"{path} has no rows of answers; give a sheet that a rater has completed.")
@@ -95,7 +97,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
         [name for name, count in counts.items() if count > 1], f"{path}: items rated twice", "keep one row for each"
     )
     _refuse([name for name in sorted(names) if name not in counts], f"{path}: missing items", "ask the rater for them")
-    # An unquoted comma moves the answers in its row one column to the right.
+    # A comma in an unquoted text moves the answers of its row one column to the right.
     shifted = [cell(row, "item") for row in rows if any(row[len(heading) :])]
     _refuse(shifted, f"{path}: rows with more cells than the heading", "put quotation marks around texts with commas")
     blank = [cell(row, "item") for row in rows if not all(cell(row, name) for name in design.criteria)]
@@ -113,7 +115,7 @@ def _refuse(names: list[str], what: str, remedy: str) -> None:
 
 
 def _shortened(text: str) -> str:
-    """Shorten a cell for a message, because a cell of a damaged table may contain the rest of the file."""
+    """Shorten a cell for a message."""
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}..."
 
 
@@ -128,7 +130,10 @@ def analyse(design: Design, ratings: Ratings) -> dict[str, Any]:
 
 
 def rating_values(design: Design, ratings: Ratings, criterion: str) -> Values:
-    """Return the ratings from 1 to 5. For ``compare``, return 1, 0 or -1 if the first system wins, ties or loses."""
+    """Return the ratings of one criterion from 1 to 5, with one row per item and one column per rater.
+
+    For ``compare``, the values are 1, 0 or -1 if the first system wins, ties or loses.
+    """
     columns = []
     for rater, answers in ratings.items():
         sheet = {item.name: item for item in design.sheet(rater)}
@@ -143,7 +148,7 @@ def _value(design: Design, item: Item, answer: str) -> int:
 
 
 def agreement(values: Values) -> dict[str, float | None]:
-    """Return Krippendorff's ordinal alpha and Fleiss' kappa, or None for one rater or if all answers are the same."""
+    """Return Krippendorff's ordinal alpha and Fleiss' kappa, or None for one rater or if all answers are equal."""
     if values.shape[1] < 2 or np.ptp(values) == 0:
         return {"alpha": None, "kappa": None}
     # The ordinal distance of two answers is the squared difference of their mean ranks. The mean of this distance over
@@ -151,15 +156,15 @@ def agreement(values: Values) -> dict[str, float | None]:
     # item with the mean over all pairs.
     ranks = stats.rankdata(values, axis=None).reshape(values.shape)
     alpha = 1 - ranks.var(axis=1, ddof=1).mean() / ranks.var(ddof=1)
-    # In the same way, the share of pairs with different answers is the sum of the variances of the answers' indicators.
-    # For the expected share, Fleiss draws pairs with replacement.
+    # For kappa, the share of pairs with different answers is the sum of the variances of the answers' indicators.
+    # Fleiss draws the pairs for the expected share with replacement, so that variance has no correction.
     indicators = values[..., None] == np.unique(values)
     kappa = 1 - indicators.var(axis=1, ddof=1).sum(axis=1).mean() / indicators.var(axis=(0, 1)).sum()
     return {"alpha": float(alpha), "kappa": float(kappa)}
 
 
 def _rows(design: Design) -> dict[frozenset[str], list[int]]:
-    """Return the row numbers of the items of each system (or pair of systems), ordered by sentence."""
+    """For each system or pair of systems, return the row numbers of its items, ordered by sentence."""
     rows: dict[frozenset[str], list[int]] = {}
     for row, item in sorted(enumerate(design.items), key=lambda entry: entry[1].sentence):
         rows.setdefault(frozenset(item.systems), []).append(row)
@@ -168,7 +173,7 @@ def _rows(design: Design) -> dict[frozenset[str], list[int]]:
 
 def likert_results(design: Design, values: dict[str, Values]) -> dict[str, Any]:
     """Return the mean and interval of every system and criterion, and paired t-tests against the first system."""
-    means = {criterion: table.mean(axis=1) for criterion, table in values.items()}  # over raters
+    means = {criterion: table.mean(axis=1) for criterion, table in values.items()}  # means over raters
     means["all"] = np.mean(list(means.values()), axis=0)
     rows = _rows(design)
     scores = {
@@ -206,10 +211,10 @@ def paired_t_test(baseline: npt.NDArray[np.float64], scores: npt.NDArray[np.floa
 
 
 def compare_results(design: Design, values: dict[str, Values]) -> dict[str, Any]:
-    """Compare the first system with every other: shares of wins, ties and losses, and a sign test over sentences.
+    """Compare the first system with every other one, by shares of wins, ties and losses and by a sign test.
 
-    The shares are percentages of all judgements. The sign test leaves out ties.
-    The first system wins a sentence if more raters prefer it.
+    The shares are percentages of all judgements. The sign test leaves out ties. The first system wins a sentence if
+    more raters prefer it than the other system.
     """
     first, *others = design.systems
     rows = _rows(design)

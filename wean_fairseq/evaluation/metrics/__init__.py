@@ -1,6 +1,6 @@
 """Metrics as subclasses of sacreBLEU's `Metric`.
 
-Each computes a score from sufficient statistics and has a signature.
+Each metric computes a score from sufficient statistics and has a signature.
 """
 
 from .base import EvaluationMetric, MeanMetric, OwnMetric, SourceMixin

@@ -1,6 +1,6 @@
 """Base classes of all metrics.
 
-The sufficient statistics of all sentences are summed, and one formula turns the sums into the score.
+A metric sums the sufficient statistics of all sentences, and one formula turns the sums into the score.
 
 Every metric here is a subclass of sacreBLEU's `Metric`: `_compute_segment_statistics` turns one sentence into a row of
 numbers, the rows are added up, and `_compute_score_from_stats` turns the sum into the score. Corpus score, sentence
@@ -20,12 +20,12 @@ from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 
 FloatArray = npt.NDArray[np.float64]
 SignatureItems = dict[str, str | int | float]
-#: Whether higher or lower scores are better. None = neither, because the number only describes the outputs.
+#: Whether higher or lower scores are better. None means neither, for numbers that only describe the outputs.
 Direction = Literal["higher", "lower"] | None
 
 
 def drop_holes(references: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
-    """Replace the missing references of a sentence by None, which sacreBLEU skips.
+    """Replace missing (empty) references of a sentence by None, which sacreBLEU skips.
 
     An empty line in a file of further references means that the sentence has fewer references, as in sacreBLEU's
     command for a variable number of references. If all references of a sentence are empty, the first one is kept.
@@ -44,16 +44,17 @@ class EvaluationMetric(Metric):
     """A sacreBLEU metric that can also score many resampled test sets at once.
 
     Attributes:
-        label: name of the score in tables. It is unique within one evaluation.
+        label: name of the score in tables, which is unique within one evaluation.
         needs_source: whether `sources` must be set before scoring.
-        wants_nbest: number of entries of the n-best list that the metric uses. If it is not 0, each hypothesis is the
-            whole list, one entry per line, best first.
-        direction: ``higher`` for quality measures, which are compared with a copy of the source; ``lower`` for errors;
-            None for descriptive numbers.
-        sources: source sentences, aligned with the references, for metrics with `needs_source`.
-        additive: False if the rows of sentences cannot be added up. Resampling them would be meaningless.
-        signature_items: signature entries that are added to sacreBLEU's entries or replace them.
-        quiet: show no progress bar for slow metrics.
+        wants_nbest: number of entries of the n-best list that the metric uses. If the number is not 0, a hypothesis is
+            the whole list, with one entry per line and the best entry first.
+        direction: ``higher`` for measures of quality, ``lower`` for errors, None for descriptive numbers. Measures of
+            quality are compared with the score of a copy of the source.
+        sources: source sentences in the order of the references, for metrics with `needs_source`.
+        additive: False if the rows of sentences cannot be added up. Such a metric is not resampled, because its
+            resampled scores would be meaningless.
+        signature_items: entries that extend or replace sacreBLEU's signature entries.
+        quiet: show no progress bar while a slow metric is computed.
     """
 
     label: str = ""
@@ -84,11 +85,11 @@ class EvaluationMetric(Metric):
         super()._check_corpus_score_args(hyps, refs)
 
     def prepare(self, references: Sequence[Sequence[str]]) -> None:
-        """Tokenise the references once. All systems are scored with them."""
+        """Tokenise the references once. The tokenised references are used for all systems."""
         self._ref_cache = self._cache_references(references)
 
     def forget_references(self) -> None:
-        """Free the cache of `prepare`, because the n-grams of all metrics on a large test set would fill the memory."""
+        """Free the cache of `prepare`. With a large test set, the n-grams of all metrics would fill the memory."""
         self._ref_cache = None
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
@@ -97,7 +98,7 @@ class EvaluationMetric(Metric):
         return super()._cache_references(texts)
 
     def _leading_texts(self, references: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-        """Return the texts that are cached before the references."""
+        """Return texts that precede the references in the cache."""
         return []
 
     def rows(self, hypotheses: Sequence[str]) -> FloatArray:
@@ -114,7 +115,7 @@ class EvaluationMetric(Metric):
         return float(self._compute_score_from_stats(list(total)).score)
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Return the scores of many sums, shape (sums, statistics) -> (sums,)."""
+        """Return one score for each sum of rows, shape (sums, statistics) -> (sums,)."""
         return np.array([self.score_of(total) for total in totals], dtype=np.float64)
 
     def sentence_scores(self, rows: FloatArray) -> FloatArray:
@@ -129,11 +130,11 @@ class OwnMetric(EvaluationMetric):
         label: name of the score in tables.
         tokenize: name of a tokenisation, see `tokenizers`.
         lowercase: whether case is ignored, see `Lowercase`.
-        options: further signature entries.
+        options: further entries of the signature.
 
     Attributes:
-        definition: version of the metric's definition in the signature. It is increased when a change of the metric may
-            change a score without changing the rest of the signature.
+        definition: version of the metric's definition in the signature. It is increased if a change of the metric may
+            change scores while all other signature entries stay the same.
     """
 
     definition = 1
@@ -168,7 +169,7 @@ class OwnMetric(EvaluationMetric):
 
 
 class SourceMixin(EvaluationMetric):
-    """Mixin for metrics that use the source. The cache contains the source as an additional first reference.
+    """Mixin for metrics that use the source. The source precedes the references in the cache.
 
     Set `sources` before scoring, or pass ``source`` to `sentence_score`.
     """
@@ -176,10 +177,10 @@ class SourceMixin(EvaluationMetric):
     needs_source = True
 
     def _leading_texts(self, references: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-        """Return the sources."""
+        """Return the sources, which precede the references."""
         if self.sources is None:
             raise UserError(f"{self.label} compares with the source; give the source sentences (--src).")
-        if len(self.sources) != len(references[0]):  # sacreBLEU would ignore the rest of the longer text
+        if len(self.sources) != len(references[0]):  # sacreBLEU would ignore the end of the longer text
             raise UserError(
                 f"{self.label}: there are {len(self.sources)} sources but {len(references[0])} references; "
                 "give one source for each."
@@ -187,9 +188,9 @@ class SourceMixin(EvaluationMetric):
         return [self.sources]
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
-        """Cache the texts without counting the source as a reference.
+        """Cache the source and the references, but do not count the source as a reference.
 
-        In sacreBLEU, -1 references means a variable number.
+        sacreBLEU uses -1 references for a variable number of references.
         """
         cache = super()._cache_references(references)
         self.num_refs = self.num_refs - 1 if self.num_refs > 0 else self.num_refs
@@ -214,10 +215,12 @@ class SourceOnlyMixin(SourceMixin):
 
 
 class RatioMetric(OwnMetric):
-    """A metric whose score is the ratio of two sums over the corpus. A row contains the two summands.
+    """A metric whose score is the ratio of two sums over the corpus.
+
+    The row of a sentence contains its contributions to both sums.
 
     Attributes:
-        scale: factor of the ratio, for example 100 for a percentage.
+        scale: factor by which the ratio is multiplied, for example 100 for a percentage.
     """
 
     scale = 100.0
@@ -227,7 +230,7 @@ class RatioMetric(OwnMetric):
 
 
 class MeanMetric(RatioMetric):
-    """A metric whose corpus score is the arithmetic mean of sentence scores. A row is (score, 1)."""
+    """A metric whose corpus score is the arithmetic mean of sentence scores. The row of a sentence is (score, 1)."""
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         return [self.segment_value(hypothesis, ref_kwargs["references"]), 1.0]
@@ -237,8 +240,9 @@ class MeanMetric(RatioMetric):
         """Return the score of one sentence, usually between 0 and 1.
 
         Args:
-            hypothesis: tokens, joined by spaces.
-            references: tokens, joined by spaces. With `SourceMixin` the first reference is the source.
+            hypothesis: tokens of the hypothesis, joined by spaces.
+            references: tokens of each reference, joined by spaces. With `SourceMixin` the first reference is the
+                source.
         """
 
 

@@ -23,11 +23,11 @@ from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 from .base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin, SourceOnlyMixin
 
 logger = logging.getLogger(__name__)
-#: Number of length statistics (hypothesis, reference) before the n-gram counts in sacreBLEU's row.
+#: Number of length statistics (of hypothesis and reference) that precede the n-gram counts in sacreBLEU's row.
 _LENGTHS = 2
-_LONGEST = 1000  # maximum number of words in a line for TER
-_SLOW = 200  # lines with more words cause a warning
-_SECONDS = 0.04  # seconds for each word of a shuffled line. sacreBLEU tries at most 1,000 shifts in a line
+_LONGEST = 1000  # maximum number of words in a line that is scored with TER
+_SLOW = 200  # longer lines cause a warning, in words
+_SECONDS = 0.04  # seconds per word of a line in shuffled order. sacreBLEU tries at most 1,000 shifts per line
 
 
 class Bleu(EvaluationMetric, BLEU):
@@ -35,13 +35,13 @@ class Bleu(EvaluationMetric, BLEU):
 
     Args:
         tokenize: ``13a``, ``none``, ``zh`` or ``char``.
-        max_ngram_order: maximum order of n-grams: 4, or 2 for BLEU-2.
+        max_ngram_order: maximum length of n-grams, 4 or, for BLEU-2, 2.
     """
 
     def __init__(
         self, label: str = "BLEU", tokenize: str = "13a", lowercase: Lowercase = False, max_ngram_order: int = 4
     ) -> None:
-        """Configure sacreBLEU. ``force`` only silences its warning about tokenised text."""
+        """Configure sacreBLEU. ``force`` only turns off sacreBLEU's warning about tokenised text."""
         options: dict[str, Any] = {"tokenize": tokenize, "max_ngram_order": max_ngram_order}
         super().__init__(label, lowercase=bool(lowercase), force=True, **options)
         self._case = lowercase
@@ -64,7 +64,7 @@ class Bleu(EvaluationMetric, BLEU):
 class NltkBleu(Bleu):
     """NLTK's ``corpus_bleu`` on NLTK's words, with smoothing method 3 (``exp`` in sacreBLEU).
 
-    It differs from sacreBLEU's score if an output is shorter than n words, because NLTK then counts one wrong n-gram.
+    If an output has fewer than n words, NLTK counts one wrong n-gram, so the score differs from sacreBLEU's score.
     """
 
     def __init__(self, label: str = "NLTK-BLEU", lowercase: Lowercase = False) -> None:
@@ -73,7 +73,7 @@ class NltkBleu(Bleu):
         self.signature_items["smooth"] = "nltk-method3"
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
-        """Return sacreBLEU's row, in which every order has at least one n-gram."""
+        """Return sacreBLEU's row, but count at least one n-gram of every order."""
         row: list[int] = super()._compute_segment_statistics(hypothesis, ref_kwargs)
         totals = _LENGTHS + self.max_ngram_order
         return row[:totals] + [max(count, 1) for count in row[totals:]]
@@ -94,7 +94,7 @@ class IBleu(SourceMixin, OwnMetric):
     """Corpus iBLEU (Sun and Zhou, 2012), from sacreBLEU's statistics against reference and source.
 
     Args:
-        alpha: weight of the reference score. The DNPG paper's Table 4 is consistent with 0.9. C-DNPG's code uses 0.8.
+        alpha: weight of the reference score. The DNPG paper's Table 4 is consistent with 0.9. The C-DNPG code uses 0.8.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Chrf(EvaluationMetric, CHRF):
 
 
 class Ter(EvaluationMetric, TER):
-    """sacreBLEU's TER: edits and shifts of words in percent of the reference's length. A lower TER is better.
+    """sacreBLEU's TER: word edits and shifts in percent of the reference length. A lower TER is better.
 
     Words are separated by spaces, and case is ignored.
     """
@@ -146,7 +146,7 @@ class Ter(EvaluationMetric, TER):
             UserError: if scoring a line would take hours.
         """
         cache = self._cache_references(references) if references else self._ref_cache
-        slow: dict[int, int] = {}  # line number -> number of compared words
+        slow: dict[int, int] = {}  # line number -> number of words that are compared
         for number, (hypothesis, reference) in enumerate(zip(hypotheses, cache or [], strict=False), start=1):
             lengths = len(hypothesis.split()), max(map(len, reference["ref_words"]))
             if max(lengths) > _LONGEST:

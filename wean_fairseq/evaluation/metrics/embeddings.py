@@ -1,15 +1,16 @@
 """Metrics that compare embeddings of a transformers model in a local folder: BERTScore and sentence similarity.
 
-They need the extra ``bert`` (``pip install wean_fairseq[bert]``) and never download a model. The scores depend on the
-model and the version of transformers, so both are in the signature.
+They need the optional dependencies ``bert`` (``pip install wean_fairseq[bert]``) and never download a model. The scores
+depend on the model and the version of transformers, so both are in the signature.
 
-BERTScore (Zhang et al., 2020) is the F1 of greedily matched embeddings of tokens, without idf weights and without
-baseline rescaling. If ``--bert-layer`` is the layer that the package bert_score uses for a model, the score equals the
-score of that package: special tokens are not matched themselves, but other tokens may be matched with them.
+BERTScore (Zhang et al., 2020) is the F1 of token embeddings that are matched greedily. It uses neither idf weights nor
+baseline rescaling. The score equals the score of the package bert_score if ``--bert-layer`` is the layer that this
+package uses for the model. As in that package, special tokens are not scored, but other tokens may be matched with
+them.
 
-The similarity of a sentence encoder is the cosine of mean-pooled embeddings (Reimers and Gurevych, 2019). A copy of the
-source has the maximum similarity to the source, so read this score together with self-BLEU or PINC. A paraphrase has a
-high similarity and a low self-BLEU.
+The similarity of a sentence encoder is the cosine between mean-pooled embeddings (Reimers and Gurevych, 2019). A copy
+of the source has the maximum similarity to the source, so read this score together with self-BLEU or PINC. A good
+paraphrase has a high similarity to the source and a low self-BLEU.
 """
 
 from abc import abstractmethod
@@ -31,7 +32,7 @@ from .base import MeanMetric, SignatureItems, SourceOnlyMixin
 
 torch = LazyModule("torch")
 transformers = LazyModule("transformers")
-#: Unit vectors of shape (tokens, dimension) or (dimension,). They have single precision, because there are many.
+#: Unit vectors of shape (tokens, dimension) or (dimension,). They have single precision to save memory.
 Vectors = npt.NDArray[np.floating[Any]]
 
 _BATCH = 64
@@ -45,14 +46,14 @@ _Count = Annotated[int, Meta(ge=0, le=1000)]
 
 
 class _Encoder(Struct):
-    """The part of a config.json that determines how long it takes to build the model.
+    """The members of a config.json that determine how long it takes to build the model.
 
-    The size of the weights limits the other sizes.
+    They are limited by the size of the weight files.
     """
 
     model_type: _Type
     num_hidden_layers: _Count = 0
-    n_layers: _Count = 0  # distilbert's name for the number of layers. The next two fields are used by albert
+    n_layers: _Count = 0  # name of the number of layers in distilbert the next two fields are used by albert
     num_hidden_groups: _Count = 0
     inner_group_num: _Count = 0
     num_labels: _Count = 0
@@ -60,9 +61,9 @@ class _Encoder(Struct):
 
 @lru_cache(maxsize=1)
 def load_model(folder: str) -> tuple[Any, Any]:
-    """Return the tokenizer and the model of a local folder. All metrics that use the folder share them.
+    """Return the tokenizer and the model of a local folder. All metrics that use the same folder share the model.
 
-    ``model_files`` must check the files first.
+    Call ``model_files`` first, because it checks the files.
     """
     from ...data.bert_features import load_transformer  # noqa: PLC0415 - scoring must not wait for fairseq
 
@@ -72,13 +73,13 @@ def load_model(folder: str) -> tuple[Any, Any]:
 class EmbeddingMetric(MeanMetric):
     """Similarity of sentence embeddings, averaged over sentences, as a percentage.
 
-    With several references, the best one counts.
+    With several references, the highest similarity counts.
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
         option: name of the command-line option for the folder.
-        max_length: maximum number of word pieces. Longer texts are truncated.
-        options: further signature entries.
+        max_length: maximum number of word pieces in a text. Longer texts are truncated.
+        options: further entries of the signature.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class EmbeddingMetric(MeanMetric):
         kept = {text for info in self._ref_cache or [] for text in info["references"]}
         self._embed(sorted((texts | kept) - self._embedded.keys(), key=len))
         statistics = super()._extract_corpus_statistics(hypotheses, None)
-        # keep only the references, because the next system has different outputs
+        # keep only the embeddings of the references, because the next system has different outputs
         self._embedded = {text: self._embedded[text] for text in kept}
         return statistics
 
@@ -167,24 +168,24 @@ class Tokens:
 
 
 def greedy_f1(output: Tokens, reference: Tokens) -> float:
-    """Return the F1 of the best cosine of every token (eqs. 1 and 2 of the paper)."""
+    """Return the F1 of two texts in which each token is matched with its most similar token (paper, eqs. 1 and 2)."""
     if not output.words.any() or not reference.words.any():
         return 0.0
-    cosines = output.vectors @ reference.vectors.T  # output tokens x reference tokens
+    cosines = output.vectors @ reference.vectors.T  # shape: output tokens x reference tokens
     precision = float(cosines.max(axis=1)[output.words].mean())
     recall = float(cosines.max(axis=0)[reference.words].mean())
     return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
 
 
 class BertScore(EmbeddingMetric):
-    """Mean BERTScore F1, as a percentage. With several references, the best one counts.
+    """Mean BERTScore F1, as a percentage. With several references, the highest F1 counts.
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
         layer: number of the layer whose hidden states are compared. 0 = embeddings, -1 = last layer.
     """
 
-    definition = 2  # definition 1 ignored special tokens completely
+    definition = 2  # definition 1 also excluded special tokens from the matches
 
     def __init__(self, label: str = "BERTScore", model_folder: str | None = None, layer: int = -1) -> None:
         super().__init__(label, model_folder, "--bert-model", options={"layer": layer, "idf": "no"})
@@ -205,7 +206,7 @@ class BertScore(EmbeddingMetric):
 
 
 class _Limit(Struct):
-    """Maximum length of a model's input, in word pieces. 0 and None = the limit of the architecture."""
+    """Maximum length of a model's input, in word pieces. 0 and None mean the limit of the architecture."""
 
     max_seq_length: Annotated[int, Meta(ge=0)] | None = None
 
@@ -229,7 +230,9 @@ def read_pooling(folder: Path) -> dict[str, Any]:
 
 
 class Similarity(EmbeddingMetric):
-    """Mean cosine of output and reference, as a percentage. It is 0 if one of them is empty.
+    """Mean cosine between the embeddings of output and reference, as a percentage.
+
+    The cosine is 0 if one of the texts is empty.
 
     Args:
         model_folder: folder of a transformers model with mean pooling, such as all-MiniLM-L6-v2.
@@ -252,6 +255,9 @@ class Similarity(EmbeddingMetric):
 
 
 class SourceSimilarity(SourceOnlyMixin, Similarity):
-    """Mean cosine of output and source, as a percentage. It measures how much of the meaning is preserved."""
+    """Mean cosine between the embeddings of output and source, as a percentage.
+
+    It measures how much of the meaning is preserved.
+    """
 
     direction = None

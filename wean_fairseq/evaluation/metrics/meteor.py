@@ -1,9 +1,9 @@
 """METEOR (Banerjee and Lavie, 2005), computed by NLTK with alpha 0.9, beta 3, gamma 0.5 and averaged over sentences.
 
-Without WordNet there are no synonyms. The score without synonyms is called ``meteor-exact-stem`` here and never METEOR.
-NLTK's METEOR also differs from the Java program of its authors: it looks up the synonyms of *stems*, so that "car"
-matches "auto", but "automobile" matches neither. The signature names the versions of NLTK and of WordNet. ``meteor``
-needs WordNet in a folder named by the environment variable NLTK_DATA, because no data is downloaded.
+Without WordNet, NLTK does not match synonyms. The score without synonyms is called ``meteor-exact-stem`` here and never
+METEOR. NLTK's METEOR also differs from the Java program of METEOR's authors. It looks up the synonyms of *stems*, so
+"car" matches "auto", but "automobile" matches neither of them. The signature names the versions of NLTK and of WordNet.
+``meteor`` needs WordNet in a folder named by the environment variable NLTK_DATA, because no data is downloaded.
 """
 
 from functools import lru_cache
@@ -16,7 +16,7 @@ from .base import MeanMetric, SignatureItems
 
 nltk = LazyModule("nltk")
 
-# maximum number of cached words. Without the caches, NLTK would stem and look up every word of every pair again
+# Maximum number of words in the caches. Without the caches, NLTK would stem and look up every word of every pair again
 _MOST_WORDS = 2**17
 
 
@@ -28,7 +28,7 @@ class Meteor(MeanMetric):
     """Mean of NLTK's sentence METEOR, as a percentage.
 
     Args:
-        synonyms: whether WordNet's synonyms match.
+        synonyms: whether synonyms from WordNet match.
     """
 
     def __init__(self, label: str = "METEOR-es", synonyms: bool = False, tokenize: str = "13a") -> None:

@@ -1,8 +1,8 @@
-"""NLTK's sentence BLEU with smoothing "method 7" in its two incompatible versions, and the iBLEU of the C-DNPG code.
+"""NLTK's sentence BLEU with smoothing "method 7" in two incompatible versions, and the iBLEU of the C-DNPG code.
 
 The C-DNPG authors report the mean of ``sentence_bleu(..., smoothing_function=method7)``. NLTK changed that function in
-3.5 and 3.6 without renaming it, so scores can only be compared with the paper's table if they use the same version.
-This code reproduces both versions:
+versions 3.5 and 3.6 without renaming it. Scores can only be compared with the paper's table if they use the same
+version. This code reproduces both versions:
 
 * ``legacy``: NLTK <= 3.4.5;
 * ``current``: NLTK >= 3.6.
@@ -17,8 +17,8 @@ then neighbouring orders are averaged (step B, "method 5"), with m_0 = p_1 + 1 a
 
     m_n = (m_{n-1} + p_n + p_{n+1}) / 3          n = 1 .. 4
 
-Score = BP * exp(sum_n w_n ln m_n), or 0 if no word matches. It may exceed 1: an exact copy of a long sentence scores
-about 1.12.
+Score = BP * exp(sum_n w_n ln m_n), or 0 if no word matches. The score may exceed 1. For example, an exact copy of a
+long sentence scores about 1.12.
 """
 
 import math
@@ -37,7 +37,10 @@ VERSIONS = ("legacy", "current")
 
 
 def clipped_matches(output: list[str], references: list[list[str]], order: int) -> tuple[int, int]:
-    """Return the matches and the number of n-grams of one order. As in NLTK, the number is at least 1."""
+    """Return the number of matching n-grams and the number of all n-grams of one order.
+
+    As in NLTK, the second number is at least 1.
+    """
     counts = count_ngrams(output, order)
     best = Ngrams()
     for reference in references:
@@ -69,7 +72,7 @@ def method7_bleu(output: list[str], references: list[list[str]], order: int = 4,
     """Return sentence BLEU with smoothing method 7.
 
     Args:
-        order: highest order with a weight (4 or 2). Smoothing always uses orders up to 5.
+        order: highest order whose precision has a weight (4 or 2). Smoothing always uses orders up to 5.
         version: see the module docstring. In the legacy version, a one-word output without a matching bigram causes a
             division error. The C-DNPG code counts such an error as 0, and so does this function.
     """
@@ -113,11 +116,11 @@ class Method7Bleu(MeanMetric):
 
 
 class Method7SelfBleu(SourceMixin, Method7Bleu):
-    """`Method7Bleu` against the source, or with ``defective`` against the letters of its first word.
+    """`Method7Bleu` of the output against the source, or with ``defective`` against the letters of its first word.
 
-    The C-DNPG code indexes the source one level too deep, so it compares with the letters of the first source token.
-    The published iBLEU values imply a self-BLEU of 1.3 to 3.4, which such a comparison produces. The option reproduces
-    it only for comparison with that table.
+    The C-DNPG code indexes the source one level too deep, so it compares the output with the letters of the first
+    source token. The published iBLEU values imply a self-BLEU of 1.3 to 3.4, which such a comparison produces. Use the
+    option ``defective`` only to compare scores with that table.
     """
 
     direction = None

@@ -1,4 +1,4 @@
-"""The metrics of ``--metric``: their names, labels and help texts, and how each is built."""
+"""The metrics of ``--metric``, with their names, labels, help texts and constructors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,21 +20,21 @@ from .simplification import CharacterRatio, Fkgl, LevenshteinSimilarity, Sentenc
 
 @dataclass(frozen=True)
 class MetricSettings:
-    """Options that a user can set for all metrics at once, and that a preset can fix for one of its columns.
+    """Settings of metrics. A user sets them for all metrics at once, and a preset may fix them for one column.
 
     Attributes:
         tokenize: ``13a``, ``none``, ``zh`` or ``char``.
         lowercase: whether BLEU, the metrics built on it, legacy SARI and chrF ignore case, see `Lowercase`. SARI, copy
             rate and novelty always ignore case.
         alpha: weight of the reference in iBLEU.
-        max_tokens: maximum number of scored tokens of output and reference (ROUGE only).
+        max_tokens: maximum number of tokens of output and reference that are scored (ROUGE only).
         defective: compute self-BLEU against the letters of the first source word, as in the C-DNPG code (method 7
             only).
         bert_model: folder of a local model for BERTScore.
-        bert_layer: layer of that model.
+        bert_layer: number of the layer of that model.
         sentence_model: folder of a local sentence encoder.
-        sari_weight: the r of legacy SARI's formula, if it is not the number of references.
-        operation: the operation of SARI that is scored on its own. Empty = the full SARI.
+        sari_weight: value of r in legacy SARI's formula, if it is not the number of references.
+        operation: name of the operation, if a single operation of SARI is scored. Empty = the full SARI.
         brackets: write round brackets as -lrb- and -rrb- (Xu's SARI only).
     """
 
@@ -52,7 +52,7 @@ class MetricSettings:
 
     @property
     def cased(self) -> dict[str, Any]:
-        """Arguments of metrics whose tokenisation and case the user chooses."""
+        """Arguments of metrics for which the user chooses tokenisation and case."""
         return {"tokenize": self.tokenize, "lowercase": self.lowercase}
 
     @property
@@ -63,10 +63,10 @@ class MetricSettings:
 
 
 class MetricEntry(NamedTuple):
-    """One metric, and its line in the list at the end of ``wean-evaluate --help``.
+    """A metric, and its line in the list of metrics at the end of ``wean-evaluate --help``.
 
     Attributes:
-        bind: returns the metric's class with all arguments except the label.
+        bind: function that binds all arguments of the metric's class except the label.
         standard: whether the metric belongs to the ``standard`` set.
     """
 
@@ -76,7 +76,7 @@ class MetricEntry(NamedTuple):
     standard: bool = False
 
     def direction(self, **fixed: Any) -> Direction:
-        """Return the metric's direction under the settings that a preset fixes, without building the metric."""
+        """Return the metric's direction under the settings ``fixed``, without building the metric."""
         metric = self.bind(replace(MetricSettings(), **fixed))
         kind: Any = metric.func
         return None if metric.keywords.get("operation") else kind.direction
@@ -138,7 +138,8 @@ _TEXTS = {
     "levenshtein": ("Lev-sim", "similarity of the characters of output and source, 1 = equal"),
 }
 
-#: For each metric, a function that binds its arguments. Some come from the user's settings ``s``, the others are fixed.
+#: For each metric, a function that binds the arguments of its class. Some arguments come from the user's settings
+#: ``s``, and the others are fixed.
 _BINDERS: dict[str, Callable[[MetricSettings], partial[Any]]] = {
     "bleu": lambda s: partial(Bleu, **s.cased),
     "bleu2": lambda s: partial(Bleu, **s.cased, max_ngram_order=2),
@@ -203,7 +204,7 @@ def build_metric(name: str, settings: MetricSettings, label: str | None = None, 
     """Build a metric by name.
 
     Args:
-        label: name in tables (default: the metric's usual label).
+        label: name of the score in tables (default: the metric's usual label).
         fixed: settings that a preset fixes.
     """
     if name not in METRICS:

@@ -1,16 +1,17 @@
 """ROUGE-1, ROUGE-2 and ROUGE-L (Lin, 2004), computed by the rouge-score package from this package's tokens.
 
-rouge-score's default tokeniser deletes everything but ``a-z0-9``: identical Chinese sentences score 0, and two Chinese
-sentences that share only "iPhone 15" score 1. Therefore tokens always come from `tokenizers`: ``words`` (the ROUGE
-convention, for any script that separates words), ``char`` or ``zh`` for Chinese, and ``none`` for segmented text.
+The default tokeniser of rouge-score deletes all characters except ``a-z0-9``. Identical Chinese sentences then score 0,
+and two Chinese sentences that share only "iPhone 15" score 1. Therefore tokens always come from `tokenizers`. ``words``
+is the ROUGE convention for any script that separates words, ``char`` and ``zh`` are for Chinese, and ``none`` is for
+segmented text.
 
 The WEAN and CopyNet papers score LCSTS by characters, each mapped to an ASCII symbol for ROUGE-1.5.5. The tokenisation
 ``char`` corresponds to that mapping. The C-DNPG code combines precision and recall with beta = 1.2
-(``rouge-L(beta=1.2)``), as the COCO caption scorer does. `common_length` finds the length of the longest common
-subsequence, because rouge-score's table of all pairs of words takes gigabytes and hours for a single line of 100,000
+(``rouge-L(beta=1.2)``), as the COCO caption scorer does. `common_length` computes the length of the longest common
+subsequence, because the table of all word pairs in rouge-score takes gigabytes and hours for a line of 100,000
 characters.
 
-The corpus score is the mean over sentences. With several references, the highest F counts.
+The corpus score is the mean over sentences. With several references, the reference with the highest F counts.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from ...optional import LazyModule
 from ..tokenizers import Lowercase
 from .base import MeanMetric
 
-# importing it also imports all of nltk, which takes half a second
+# Importing rouge_score also imports all of nltk, which takes half a second.
 rouge_scorer = LazyModule("rouge_score.rouge_scorer")
 
 
@@ -31,7 +32,8 @@ class Rouge(MeanMetric):
         variant: ``1``, ``2`` or ``L``.
         lowercase: whether case is ignored. The tokenisation ``words`` always ignores it.
         beta: weight of recall in F.
-        max_tokens: number of tokens of output and reference that are scored (``-l`` of ROUGE-1.5.5). None or 0 = all.
+        max_tokens: maximum number of tokens of output and reference that are scored (``-l`` of ROUGE-1.5.5). None or 0
+            = all.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class Rouge(MeanMetric):
             options["limit"] = max_tokens
         super().__init__(label, tokenize, lowercase or tokenize == "words", options)
         if tokenize == "words":
-            self.definition = 2  # in definition 1, combining marks separated words
+            self.definition = 2  # in definition 1, a combining mark ended a word
         self._type = f"rouge{variant}"
         self._scorer = rouge_scorer.RougeScorer([self._type], tokenizer=SimpleNamespace(tokenize=str.split))
         self.beta = beta
@@ -79,7 +81,7 @@ class Rouge(MeanMetric):
 def common_length(first: Sequence[str], second: Sequence[str]) -> int:
     """Return the length of the longest common subsequence, using a few operations on a long integer per word.
 
-    From one column to the next, a row of the usual table grows by 0 or 1, so one bit per column describes the row
+    In the usual table, each row grows by 0 or 1 from one column to the next, so one bit per column describes the row
     (Hyyrö, 2004, "Bit-parallel LCS-length computation revisited", algorithm 4).
     """
     places: dict[str, int] = dict.fromkeys(second, 0)
@@ -87,7 +89,7 @@ def common_length(first: Sequence[str], second: Sequence[str]) -> int:
         if word in places:
             places[word] |= 1 << place
     everywhere = (1 << len(first)) - 1
-    row = everywhere  # a bit is 0 where the row grows
+    row = everywhere  # a bit of the row is 0 where the row grows
     for word in second:
         matches = row & places[word]
         if matches:

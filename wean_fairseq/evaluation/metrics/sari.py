@@ -1,22 +1,24 @@
 """SARI (Xu et al., 2016, section 4.1) rates the words that a simplification adds, keeps and deletes.
 
-Let I, O and R_1..R_r be the n-gram counts of source, output and the r references, and R the sum of the R_j. For every
-order n = 1..4::
+Let I, O and R_j be the n-gram counts of the source, the output and the j-th of r references. R is the sum of all R_j.
+For every order n = 1..4::
 
     add   (types)   right = |O \\ I and in R|                 proposed = |O \\ I|              wanted = |R \\ I|
     keep  (counts)  right = min(r*min(I,O), min(r*I, R))      proposed = r*min(I,O)            wanted = min(r*I, R)
     delete (counts) right = min(r*(I-O)+, (r*I-R)+)           proposed = r*(I-O)+              wanted = (r*I-R)+
 
-The formula does not define how counts become a score, and papers use three interpretations under one name. Here they
-are three metrics with different signatures:
+The formula does not define how counts become a score, so papers use three different scores under the same name. Here
+they are three metrics with different signatures:
 
 * `Sari`, the standard since EASSE (Alva-Manchego et al., 2019): counts are summed over the corpus before precision and
-  recall are computed, and all three operations use F1;
-* `Sari` with ``legacy``, EASSE's name for the variant that Zhang and Lapata (2017) used: it is the same, but the source
-  is split at spaces instead of being tokenised;
-* `SentenceSari`, computed by Xu's own program: the mean over sentences, with only the precision of deletion.
+  recall are computed, and every operation uses F1;
+* `Sari` with ``legacy``, EASSE's name for the variant of Zhang and Lapata (2017): the only difference is that the
+  source is split at spaces instead of being tokenised;
+* `SentenceSari`, the score of Xu's own program: the mean over sentences, in which the deletion score is only a
+  precision.
 
-0/0 counts as 0. The score of each operation is averaged over n. SARI is the mean of the three scores, times 100.
+A ratio 0/0 counts as 0. The score of each operation is averaged over the orders n. SARI is the mean of the three
+scores, times 100.
 """
 
 from abc import abstractmethod
@@ -33,7 +35,7 @@ OPERATIONS = ("add", "keep", "delete")
 
 
 def summed_counts(lines: Sequence[Sequence[str]], weight: int | None = None) -> dict[str, Any]:
-    """Return the n-gram counts of the source (first of ``lines``) and of all references together, and the weight r."""
+    """Return the n-gram counts of the source (first in ``lines``) and of all references, and the weight r."""
     source, *references = map(count_all, lines)
     return {
         "source": source,
@@ -43,23 +45,26 @@ def summed_counts(lines: Sequence[Sequence[str]], weight: int | None = None) -> 
 
 
 class _SariMetric(SourceMixin, OwnMetric):
-    """Base class of all variants of SARI: the mean of three operations, or a single operation.
+    """Base class of all variants of SARI: the mean of the three operations, or one of them.
 
     Args:
-        operation: "add", "keep" or "delete". Empty = SARI.
+        operation: "add", "keep" or "delete". Empty = SARI, the mean of the operations.
     """
 
     def __init__(
         self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems, operation: str
     ) -> None:
-        """Store the operation. The score of a single operation describes systems but does not rank them."""
+        """Store the operation.
+
+        The score of a single operation describes systems, but its direction is None because it does not rank them.
+        """
         super().__init__(label, tokenize, lowercase, options | ({"operation": operation} if operation else {}))
         self.operation = operation
         self.direction = None if operation else "higher"
 
     @abstractmethod
     def operation_scores(self, totals: FloatArray) -> FloatArray:
-        """Return the scores of add, keep and delete, shape (sums, statistics) -> (sums, 3), as percentages."""
+        """Return the scores of add, keep and delete as percentages, shape (sums, statistics) -> (sums, 3)."""
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
         scores = self.operation_scores(totals)
@@ -73,8 +78,8 @@ class Sari(_SariMetric):
         tokenize: as for BLEU. ``13a`` is the standard.
         lowercase: whether case is ignored. True is the standard.
         legacy: split the source at spaces instead of tokenising it.
-        weight: the r of the formula, if it is not the number of references. Zhang and Lapata's evaluation used 8 for
-            every corpus, even for WikiSmall, which has one reference.
+        weight: value of r in the formula, if it is not the number of references. Zhang and Lapata's evaluation used 8
+            for every corpus, even for WikiSmall, which has one reference.
     """
 
     def __init__(
@@ -100,11 +105,11 @@ class Sari(_SariMetric):
         return cache
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        """Count the n-grams of the source (the first text) and of all references together, for each order."""
+        """For each order, count the n-grams of the source (the first text), and of all references together."""
         return summed_counts([line.split() for line in refs], self.weight)
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return the nine counts of every order, one order after the other."""
+        """Return nine counts for every order, starting with order 1."""
         row: list[float] = []
         for output, source, reference in zip(
             count_all(hypothesis.split()), ref_kwargs["source"], ref_kwargs["reference"], strict=True
@@ -114,15 +119,15 @@ class Sari(_SariMetric):
         return row
 
     def operation_scores(self, totals: FloatArray) -> FloatArray:
-        """Return the F1 of add, keep and delete, averaged over n, shape (sums, 36) -> (sums, 3), as percentages."""
-        counts = totals.reshape(-1, MAX_ORDER, 3, 3)  # sums x orders x operations x (right, proposed, expected)
+        """Return the F1 of add, keep and delete, averaged over n, as percentages: (sums, 36) -> (sums, 3)."""
+        counts = totals.reshape(-1, MAX_ORDER, 3, 3)  # shape: sums x orders x operations x (right, proposed, expected)
         right, proposed, expected = counts[..., 0], counts[..., 1], counts[..., 2]
         precision, recall = ratio(right, proposed), ratio(right, expected)
         return np.asarray(100.0 * f1(precision, recall).mean(axis=1))
 
 
 def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, num_refs: int) -> list[float]:
-    """Return the right, proposed and wanted keeps of one order, then its deletions (source counts times r)."""
+    """Return right, proposed and expected counts for keep, then for delete, of one order (source counts times r)."""
     rows = [(0, 0, 0, 0, 0, 0)]
     for ngram, count in source.items():
         in_source, in_output, in_reference = num_refs * count, num_refs * output[ngram], reference[ngram]
@@ -135,8 +140,8 @@ def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, n
 class SentenceSari(_SariMetric):
     """Mean of the sentence SARI of Xu's own program (github.com/cocoxu/simplification), which the NTS scripts call.
 
-    Keeps and deletions are rated n-gram by n-gram, not by their number. As in that program, words are separated by
-    single spaces, so there is an empty word between two spaces.
+    Keeping and deleting are rated for each distinct n-gram, independent of its count. As in that program, words are
+    separated by single spaces, so there is an empty word between two spaces.
 
     Args:
         brackets: write round brackets as -lrb- and -rrb-, as the NTS scripts do.
@@ -153,7 +158,7 @@ class SentenceSari(_SariMetric):
         return text.replace("(", "-lrb-").replace(")", "-rrb-") if self.brackets else text
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        """Count the n-grams of the source (the first text) and of all references together, for each order."""
+        """For each order, count the n-grams of the source (the first text), and of all references together."""
         return summed_counts([line.split(" ") for line in refs])
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:

@@ -1,10 +1,10 @@
-"""Numbers that describe a simplification without references: FKGL, and the features that EASSE prints next to SARI.
+"""Numbers that describe a simplification without references: FKGL, and the features that EASSE prints with SARI.
 
 The definitions follow EASSE (Alva-Manchego et al., 2019) and the program that introduced its features (Martin et al.,
-2018), on the same 13a tokens. EASSE splits sentences with Punkt. In 13a tokens, every period that does not belong to a
-number has a space before it, so Punkt's model has no effect: each separate ``.``, ``?`` or ``!`` ends a sentence.
-EASSE's exact copies correspond to `CopyRate`. Its word ranks (lexical complexity) are omitted, because they need a
-table of frequencies.
+2018). They use the same 13a tokens. EASSE splits sentences with Punkt. In 13a tokens, Punkt's model has no effect,
+because every period outside of a number has a space before it. Therefore each separate ``.``, ``?`` or ``!`` ends a
+sentence. The exact copies that EASSE counts correspond to `CopyRate`. EASSE's word ranks (lexical complexity) are
+omitted, because they need a table of word frequencies.
 """
 
 import re
@@ -22,7 +22,7 @@ from .rouge import common_length
 
 langdata = LazyModule("readability.langdata")
 
-#: End of a sentence: a separate punctuation mark, and a closing quotation mark or bracket that may follow it.
+#: The end of a sentence is a separate punctuation mark, and the closing quotation marks or brackets after it.
 _END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
 
 
@@ -58,9 +58,9 @@ class Fkgl(OwnMetric):
 def _syllable_counter(label: str) -> Callable[[str], int]:
     """Return a function that counts the syllables of a word as EASSE does.
 
-    The function applies the rule of Lingua::EN::Syllable (Fast, 1999), which is also in the package readability, with
-    three changes: every final e is silent, letters with accents are not vowels, and "the" has one syllable instead of
-    none.
+    The function applies the rule of Lingua::EN::Syllable (Fast, 1999), which the package readability contains, too.
+    There are three changes: every final e is silent, letters with accents are not vowels, and "the" has one syllable
+    instead of none.
     """
     exceptions = {word: int(count) for word, count in map(str.split, langdata.specialsyllables_en.splitlines())}
     exceptions["the"] = 1
@@ -70,13 +70,14 @@ def _syllable_counter(label: str) -> Callable[[str], int]:
     def count(word: str) -> int:
         if word in exceptions:
             return exceptions[word]
-        return int(langdata.countsyllables_en(word.rstrip("e").translate(consonant) + "e"))  # the function removes an e
+        # countsyllables_en removes one final e
+        return int(langdata.countsyllables_en(word.rstrip("e").translate(consonant) + "e"))
 
     return count
 
 
 class _PairFeature(SourceMixin, MeanMetric):
-    """Mean over sentences of a number that compares 13a tokens of output and source, ignoring case."""
+    """Mean over sentences of a number that compares the 13a tokens of output and source, ignoring case."""
 
     direction = None
 
@@ -128,7 +129,7 @@ class WordChanges(_PairFeature):
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
         """Return the share, or 0 if both texts are empty.
 
-        The length is measured on text that was tokenised twice, as in EASSE.
+        As in EASSE, the length is the number of tokens after the text was tokenised twice.
         """
         texts = (hypothesis, references[0])
         longer = max(len(self._again(text).split()) for text in texts)

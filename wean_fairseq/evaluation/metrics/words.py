@@ -1,11 +1,12 @@
-"""Numbers that describe the words of outputs: copying, length, diversity, and the coverage of topics in essays.
+"""Numbers that describe the words of outputs: copying, length, diversity, and coverage of topics in essays.
 
 Quality scores of paraphrases mislead if copying and length are not reported. The papers of WEAN, CopyNet, C-DNPG and
-PC-SAN report none of them except exact match (CopyNet). The copy-the-source rows in ``docs/evaluation.md`` show why
-they are needed.
+PC-SAN report none of them except exact match (CopyNet). The rows of the copied source in ``docs/evaluation.md`` show
+why these numbers are needed.
 
 Diversity of the wording is measured by corpus distinct-n (Li et al., 2016) and the per-essay diversity of PC-SAN (eq.
-14). None of the topic-to-essay papers counts the coverage of topics. They ask raters about "topic consistency".
+14). None of the papers on topic-to-essay generation measures the coverage of topics. They ask raters about "topic
+consistency" instead.
 """
 
 from collections import Counter
@@ -33,8 +34,8 @@ class CopyRate(SourceMixin, MeanMetric):
 class Pinc(SourceMixin, MeanMetric):
     """PINC (Chen and Dolan, 2011): percentage of the output's distinct n-grams that are not in the source.
 
-    It is averaged over the orders 1 to 4 for which the output is long enough, and then over sentences. An empty output
-    scores 0.
+    The percentage is averaged over the orders 1 to 4 for which the output is long enough, and then over sentences. An
+    empty output scores 0.
     """
 
     direction = None
@@ -58,7 +59,7 @@ class ExactMatch(MeanMetric):
     Tokens are separated by spaces, and case matters.
 
     Args:
-        k: number of entries of the n-best list that count.
+        k: number of entries of the n-best list that are considered.
     """
 
     def __init__(self, label: str = "exact@1", k: int = 1) -> None:
@@ -74,7 +75,7 @@ class ExactMatch(MeanMetric):
 
 
 class LengthRatio(RatioMetric):
-    """Tokens of all outputs divided by tokens of all references (the closest reference in length, as in BLEU)."""
+    """Tokens of all outputs divided by tokens of all references, using the closest reference in length as BLEU does."""
 
     direction = None
     scale = 1.0
@@ -85,7 +86,7 @@ class LengthRatio(RatioMetric):
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         """Return the lengths of the output and of the closest reference.
 
-        Of two equally close ones, the shorter counts.
+        If two references are equally close, the shorter one counts.
         """
         length, *others = (len(text.split()) for text in (hypothesis, *ref_kwargs["references"]))
         closest = min(others, key=lambda other: (abs(other - length), other))
@@ -99,7 +100,7 @@ class SourceLengthRatio(SourceOnlyMixin, LengthRatio):
 class Novelty(SourceMixin, RatioMetric):
     """Share of output n-grams that do not occur in the source, over the whole corpus, as a percentage.
 
-    If the output repeats an n-gram more often than the source, the surplus counts as new.
+    If the output contains an n-gram more often than the source, the additional occurrences count as new.
     """
 
     direction = None
@@ -109,7 +110,7 @@ class Novelty(SourceMixin, RatioMetric):
         self.order = order
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (new n-grams, n-grams)."""
+        """Return (number of new n-grams, number of all n-grams)."""
         output: Counter[tuple[str, ...]] = count_ngrams(hypothesis.split(), self.order)
         new = output - count_ngrams(ref_kwargs["references"][0].split(), self.order)
         return [float(new.total()), float(output.total())]
@@ -118,11 +119,12 @@ class Novelty(SourceMixin, RatioMetric):
 class TopicCoverage(SourceMixin, RatioMetric):
     """Share of the source's (topic) words that occur in the output, over the whole corpus, as a percentage.
 
-    A topic word counts if it is one of the output's tokens. A Chinese topic word counts if it is a substring of the
-    output, because topic and essay may be segmented differently. Topics are always split at white space.
+    A topic word counts as covered if it is one of the output's tokens. A Chinese topic word is covered if it is a
+    substring of the output, because topic and essay may be segmented differently. Topics are always split at white
+    space.
     """
 
-    direction = None  # neither higher nor lower is better: an output that only copies the topics scores 100
+    direction = None  # neither direction is better, because an output that only copies the topics scores 100
 
     def __init__(self, label: str = "topics", tokenize: str = "none", lowercase: bool = True) -> None:
         super().__init__(label, tokenize, lowercase, {"match": "token", "chinese": "substring"})
@@ -131,7 +133,7 @@ class TopicCoverage(SourceMixin, RatioMetric):
         return {"topics": set(refs[0].split())}
 
     def _cache_references(self, references: Any) -> list[Any]:
-        """Split topics at white space instead of tokenising them."""
+        """Cache the topics, which are split at white space instead of being tokenised."""
         tokenizer, self._tokenizer = self._tokenizer, str
         try:
             return super()._cache_references(references)
@@ -139,7 +141,7 @@ class TopicCoverage(SourceMixin, RatioMetric):
             self._tokenizer = tokenizer
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (realised topic words, topic words)."""
+        """Return (number of topic words in the output, number of all topic words)."""
         tokens, text, topics = set(hypothesis.split()), hypothesis.replace(" ", ""), ref_kwargs["topics"]
         realised = sum(topic in (text if has_chinese(topic) else tokens) for topic in topics)
         return [float(realised), float(len(topics))]
@@ -161,9 +163,9 @@ class Diversity(MeanMetric):
 class Distinct(OwnMetric):
     """distinct-n: distinct n-grams divided by all n-grams of the whole output, as a percentage.
 
-    Numbers of distinct n-grams cannot be added up, so there is neither an interval nor a test. The score also falls
-    with the size of the test set, so compare only scores on the same set. The value of a sentence is computed from this
-    sentence alone.
+    Numbers of distinct n-grams cannot be added up, so this metric has neither an interval nor a test. The score
+    decreases with the size of the test set, so only compare scores on the same set. The score of a single sentence uses
+    only the n-grams of this sentence.
     """
 
     direction = None

@@ -1,7 +1,7 @@
 """Published score tables, with the source and the scorer of every row. They are shown next to our own scores.
 
-The numbers were computed on the papers' data by the scorer of each row, not by this package. ``wean-evaluate
-paper-tables`` prints them next to our results. Each paper has one TOML file.
+Each row's numbers were computed by its scorer on the paper's data, not by this package. ``wean-evaluate paper-tables``
+prints them next to our results. There is one TOML file for each paper.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -14,7 +14,7 @@ from ..text_files import read_table
 
 _PAPERS = ("wean", "copynet", "cdnpg", "essays")
 
-#: Tables of the four papers that are omitted, because they contain no scores or were not read.
+#: Tables of the four papers that are omitted here. They contain no scores, or we have not read them.
 LEFT_OUT = (
     "CopyNet, Table 2: counts the pairs of LCSTS, no scores.",
     "C-DNPG, Tables 1 and 3: not kept here, no number of theirs was read.",
@@ -26,9 +26,9 @@ class PublishedColumn(Struct):
     """A column of a published table.
 
     Attributes:
-        keys: keys in ``wean-evaluate --json`` of our scores that follow the same protocol. The first key that a result
-            contains is used. Empty if wean-evaluate computes no such score.
-        own: name of our score, if its definition differs slightly.
+        keys: keys of our scores with the same protocol in ``wean-evaluate --json``. The first of these keys that a
+            result contains is used. It is empty if wean-evaluate computes no such score.
+        own: name of our score, if its definition differs slightly from the published score.
         decimals: number of decimals in the paper.
     """
 
@@ -54,10 +54,10 @@ class PublishedRow(Struct):
 
     Attributes:
         scores: one number per column. None (NaN in the file) if the paper does not report the number.
-        origin: who ran the system, and the source of the paper's number. Empty = origin of the table.
+        origin: who ran the system, and where the paper's number comes from. Empty = origin of the table.
         scorer: key of `SCORERS`. Empty = scorer of the table.
         runs: names of the system in our result files. Empty if it is not implemented here (reported, not run).
-        outputs: name of the file of its released outputs. Empty if none were released.
+        outputs: file name of the system's released outputs. Empty if none were released.
         experiments: name patterns of the result files with this system, if they differ from the patterns of the table.
         command: command that scores the system, if it is not the command of the table.
     """
@@ -81,15 +81,16 @@ class PublishedTable(Struct):
         source: paper and table.
         columns: the columns in the paper's order.
         rows: data set -> system -> published numbers, in the paper's order.
-        origin: origin of the rows that name no origin themselves.
-        scorer: scorer of the rows that name no scorer themselves.
+        origin: origin of all rows that do not name one.
+        scorer: scorer of all rows that do not name one.
         preset: the preset of this package that is closest to the table's protocol. Empty = the table contains no output
             scores. ``standard`` = no preset follows the protocol.
         references: number of references with which the published scores of released outputs were computed. 0 = no
             outputs were released.
-        experiments: data set -> name patterns of our results on it.
-        commands: data set -> command that measures our scores, in Markdown. ``{system}`` is replaced by the systems.
-        beside: additional scores from us, without which the paper's columns would be misleading.
+        experiments: for each data set, the name patterns of our results on it.
+        commands: for each data set, the command that computes our scores, in Markdown. The names of the systems replace
+            ``{system}``.
+        beside: our additional scores, without which the paper's columns would be misleading.
     """
 
     source: str
@@ -115,10 +116,10 @@ def fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-#: Scorer -> description.
+#: Description of each scorer, by its key.
 SCORERS: dict[str, str] = read_table("published/scorers.toml")
 
-#: Key -> table, in the order of the papers.
+#: The published tables by their keys, in the order of the papers.
 PUBLISHED_TABLES: dict[str, PublishedTable] = {}
 for _paper in _PAPERS:
     PUBLISHED_TABLES |= convert(read_table(f"published/{_paper}.toml"), dict[str, PublishedTable])
