@@ -218,6 +218,12 @@ def markdown(text: str) -> str:
     return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
+def markdown_note(text: str) -> str:
+    """Escape a sentence of a Markdown page, except for the code between its backticks."""
+    pieces = re.findall("`[^`]+`|[^`]+|`", text)
+    return "".join(printable(piece) if piece.startswith("`") else markdown(piece) for piece in pieces)
+
+
 def markdown_code(text: str) -> str:
     """Return a text as code for a Markdown page. Control characters are escaped."""
     marks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))

@@ -18,7 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from ..console import OneLineParser, counted, markdown, markdown_code, split_name
+from ..console import OneLineParser, counted, markdown, markdown_code, markdown_note, split_name
 from ..errors import UserError, printable
 from .corpus import COPY_ROW, Corpus, read_corpus
 from .evaluate import Resampling, evaluate
@@ -157,7 +157,7 @@ def _describe(result: Result, signatures: Sequence[str]) -> str:
         facts += [f"seed {result.seed}", f"commit {(result.commit or 'unknown')[:12]}"]
     measured = markdown(", ".join(facts)) + f", {markdown_code(result.command)}"
     signed = "signature " + ", ".join(map(markdown_code, signatures))
-    return f"{measured}; {signed}." + (f" {markdown(result.note)}" if result.note else "")
+    return f"{measured}; {signed}." + (f" {markdown_note(result.note)}" if result.note else "")
 
 
 def _missing_line(name: str, row: PublishedRow, table: PublishedTable, data: str, legend: Legend) -> Line:

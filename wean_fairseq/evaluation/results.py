@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..console import SEED, OneLineParser, counted, markdown, markdown_code
+from ..console import SEED, OneLineParser, counted, markdown, markdown_code, markdown_note
 from ..errors import UserError, printable
 from ..optional import LazyModule
 from ..ranges import Amount
@@ -303,7 +303,6 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
             raise UserError(
                 f"{document}: {result.experiment} has no metric {metric}; choose from {', '.join([*columns, *costs])}."
             )
-    # Only scores have signatures, but costs such as the CPU hours of a training may be listed between the scores.
     # Costs, such as the CPU hours of a training, may be listed between the scores.
     shown = [metric for metric in metrics if metric in columns] or list(columns)
     incomplete = [name for name, scores in result.evaluation.scores.items() if not scores.keys() >= set(shown)]
@@ -338,7 +337,7 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
             "Scores with ± are means over the seeds, with 95% t intervals. Other intervals are 95% bootstrap intervals."
         )
     lines += [f"{', '.join(facts)}. {intervals} Command: {markdown_code(result.command)}."]
-    lines += map(markdown, result.note.splitlines())
+    lines += map(markdown_note, result.note.splitlines())
     signed = (f"{markdown(metric)} {markdown_code(columns[metric].signature)}" for metric in shown)
     lines.append(f"Signatures: {'; '.join(signed)}.")
     return "\n".join(lines) + "\n"

@@ -269,10 +269,16 @@ def test_a_table_says_whether_its_commit_was_changed(commit: str, shown: str) ->
 
 
 def test_names_of_a_result_cannot_change_the_page() -> None:
-    """A result may come from another person. Its texts are shown, but as text on one line."""
+    """A result may come from another person. Its texts are shown as text on one line, and code of a note as code."""
     name = "a\n\x1b[1m<script>alert(1)</script>|`"
     systems = {name: {f"bleu{name}": {"score": 1, "signature": f"s{name}", "ci": None}}}
-    result = {"experiment": "x", "command": f"c{name}", "seed": 1, "note": "n\x1b\r\n<b>", "commit": "a\n# b"}
+    result = {
+        "experiment": "x",
+        "command": f"c{name}",
+        "seed": 1,
+        "note": "n\x1b\r\n`<unk>` <b>`<i>",
+        "commit": "a\n# b",
+    }
     content = {**result, "evaluation": {**EVALUATION, "systems": systems}}
     table = results.result_table(convert(content, results.Result), [], "x.json", "doc.md")
     assert not set(table.replace("\n", "")) & set(map(chr, range(32)))
@@ -280,7 +286,7 @@ def test_names_of_a_result_cannot_change_the_page() -> None:
     assert table.split("\n")[:3] == [f"| system | bleu{shown} |", "|---|--:|", f"| {shown} | 1.00 |"]
     assert r"Command: `` ca\n\x1b[1m<script>alert(1)</script>|` ``." in table
     assert rf"Signatures: bleu{shown} `` sa\n\x1b[1m<script>alert(1)</script>|` ``." in table
-    assert "commit a\\n# b." in table and "\nn\\x1b\n&lt;b>\n" in table
+    assert "commit a\\n# b." in table and "\nn\\x1b\n`<unk>` &lt;b>`&lt;i>\n" in table
 
 
 @pytest.mark.parametrize("end", ["\r\n", " \n", "\t\r\n"])
