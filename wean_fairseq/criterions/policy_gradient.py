@@ -96,7 +96,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
                 "--joined-dictionary, or give --simplicity-weight 0."
             )
         # The reward models are not registered as submodules, because they would then be trained and saved with the
-        # criterion. Otherwise they would be trained and saved with the criterion.
+        # criterion.
         self.auto_encoder = AutoEncoder(cfg.auto_encoder, "--auto-encoder", words) if cfg.auto_encoder else None
         self.language_model = (
             LanguageModel(cfg.language_model, "--language-model", words[1:]) if cfg.language_model else None

@@ -122,7 +122,7 @@ def _defaults(arch: str) -> Any:
     values, parser = Namespace(), ArgumentParser()
     ARCH_CONFIG_REGISTRY[arch](values)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
-    names = {action.dest for action in parser._actions}  # the values of other options are computed from these
+    names = {action.dest for action in parser._actions}  # fairseq computes the values of all other options
     return Namespace(**{name: value for name, value in vars(values).items() if name in names})
 
 
