@@ -41,9 +41,15 @@ need_run() {
   [[ -z $file ]] || die "$file is not a file of a recipe: set RUN to a new or an empty directory."
 }
 
+# refuse MESSAGE: fail with a message about an entry of $TABLE, unless the whole directory is not one of a recipe.
+refuse() {
+  [[ ! -r $TABLE ]] || need_run
+  die "$1"
+}
+
 # refuse_link PATH: fail because of a link to a directory that the recipe would fill.
 refuse_link() {
-  die "$1 is a link to a directory with other or incomplete files: empty it, or remove the link, and start again."
+  refuse "$1 is a link to a directory with other or incomplete files: empty it, or remove the link, and start again."
 }
 
 # check_run: fail with one sentence if the run directory or a directory in it cannot be read and written, or if it
@@ -54,16 +60,15 @@ check_run() {
   local root entry
   [[ -d $TABLE ]] || return 0
   root=$(realpath -- "$TABLE")
-  [[ ! -r $root ]] || need_run # a directory such as / must not be searched
   entry=$(find "$root" -maxdepth 6 -type d ! '(' -readable -writable -executable ')' -print -quit 2>/dev/null || true)
-  [[ -z $entry ]] || die "$entry cannot be read and written: set RUN to another directory, or change its permissions."
+  [[ -z $entry ]] || refuse "$entry cannot be read and written: set RUN to another directory, or change its permissions."
   while IFS= read -r -d '' entry; do
     if [[ -d $entry ]]; then
       [[ $(realpath -- "$entry") == "$root"/* ]] || is_ours "$entry" || refuse_link "$entry"
       continue
     fi
     [[ -L $entry && $(realpath -m -- "$entry") == "$root"/* && (-f $entry || ! -e $entry) ]] ||
-      die "$entry is not a file, or is a link to one outside of the run directory: remove it, and start again."
+      refuse "$entry is not a file, or is a link to one outside of the run directory: remove it, and start again."
   done < <(find "$root" -mindepth 1 -maxdepth 6 -name '.?*' -type d -prune -o ! -type f ! -type d -print0)
   check_kinds "$root"
   # `command` records a training. With SEEDS, the scores of all seeds would replace the scores of a training without
@@ -84,11 +89,11 @@ check_kinds() {
     files+=(-o -name "$name")
   done
   entry=$(find "$1" -mindepth 1 -maxdepth 5 -type d '(' "${files[@]:1}" ')' -print -quit)
-  [[ -z $entry ]] || die "$entry is a directory, but a recipe writes a file of this name: move it, and start again."
+  [[ -z $entry ]] || refuse "$entry is a directory, but a recipe writes a file of this name: move it, and start again."
   entry=$(find "$1" -mindepth 1 -maxdepth 3 -xtype f -regextype posix-extended -regex \
     '.*/((text|bin)(-[^/.]+)?|(plain|vectors)-[^/.]+|jobs|model|report|labels|pairs|chunks|bert|tries|dress-rewards|seed[0-9]+)' \
     -print -quit)
-  [[ -z $entry ]] || die "$entry is a file, but a recipe makes a directory of this name: move it, and start again."
+  [[ -z $entry ]] || refuse "$entry is a file, but a recipe makes a directory of this name: move it, and start again."
 }
 
 # clear_data DIRECTORY...: remove incomplete directories of binary data. Fail with one sentence if one of them has a file

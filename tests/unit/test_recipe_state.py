@@ -31,13 +31,6 @@ def bash(folder: Path, script: str, *, limit: int | None = None, **variables: st
     )
 
 
-def marked(run: Path) -> Path:
-    """Make a run directory with the mark of the recipes, so that other files may be in it."""
-    run.mkdir(parents=True, exist_ok=True)
-    (run / ".run.lock").write_text("a run of wean_fairseq\n", encoding="utf-8")
-    return run
-
-
 def sentence(done: subprocess.CompletedProcess) -> str:
     """Return the single error message of a recipe that must fail."""
     assert done.returncode != 0
@@ -77,7 +70,7 @@ def test_a_job_array_replaces_nothing(tmp_path):
 )
 def test_a_run_keeps_its_kind_of_seeds(tmp_path, training, seeds, message):
     """Otherwise a run with SEEDS would overwrite the scores of a run without SEEDS, and vice versa."""
-    command = marked(tmp_path / "run") / training / "command"
+    command = tmp_path / "run" / training / "command"
     command.parent.mkdir(parents=True)
     command.touch()
     assert message in sentence(bash(tmp_path, ":", SEEDS=seeds))
@@ -192,7 +185,7 @@ def test_recorded_options_depend_only_on_the_place_in_the_run(tmp_path, name):
       keep_command "$RUN/wean" --dropout 0.15 --labels "$RUN/labels" --vectors="$RUN/vectors"
       kept_search --lenpen 1.1 --dump "$RUN/dump"
     """
-    marked(tmp_path / name)
+    (tmp_path / name).mkdir()
     paths = {tmp_path: str(tmp_path / name), tmp_path / name: "."}
     done = [bash(folder, script, RUN=run) for folder, run in [*paths.items(), (tmp_path, name)]]
     assert [each.stderr for each in done] == ["", "", ""]
@@ -239,7 +232,7 @@ def test_control_characters_of_a_settings_file_do_not_reach_the_terminal(tmp_pat
 )
 def test_trained_epochs_are_a_number_or_none(tmp_path, content, epochs):
     """A file that a full disk left empty, or that a user wrote, does not count as a finished training."""
-    (marked(tmp_path / "run") / "wean").mkdir()
+    (tmp_path / "run" / "wean").mkdir(parents=True)
     (tmp_path / "run" / "wean" / ".trained").write_bytes(content)
     done = bash(tmp_path, "if (($(trained_epochs wean) >= 0)); then trained_epochs wean; fi")
     assert (done.returncode, done.stdout) == (0, epochs)
@@ -336,7 +329,7 @@ export_model wean "$RUN/model"
 
 
 def test_the_model_folder_follows_its_checkpoint_and_survives_a_failed_export(tmp_path):
-    checkpoint, model = marked(tmp_path / "run") / "wean" / "checkpoint_best.pt", tmp_path / "run" / "model"
+    checkpoint, model = tmp_path / "run" / "wean" / "checkpoint_best.pt", tmp_path / "run" / "model"
     checkpoint.parent.mkdir(parents=True)
     checkpoint.write_text("first")
     assert "writing" in bash(tmp_path, EXPORT).stdout

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_recipe_state import REMEMBER, bash, marked, sentence
+from tests.unit.test_recipe_state import REMEMBER, bash, sentence
 
 INPUT = {"INPUT": "in", "WIDTH": "8"}
 SETTINGS = f"SEED=1\nWIDTH=8\nSHA-256 of in={'0' * 64}\n"
@@ -217,7 +217,7 @@ def test_only_a_link_of_a_recipe_is_replaced_by_a_link(tmp_path: Path, kind: str
 
 
 def test_links_inside_a_run_directory_and_to_directories_are_taken(tmp_path: Path) -> None:
-    run = marked(tmp_path / "run")
+    run = tmp_path / "run"
     (run / "wean" / "tries" / "best").mkdir(parents=True)
     (run / "wean" / "tries" / "best" / "train.log").touch()
     (run / "wean" / "train.log").symlink_to("tries/best/train.log")
