@@ -154,10 +154,12 @@ class Output:
         """Record a file from which the content is created, with its checksum, and return its path.
 
         Raises:
-            InputError: if there is no such file.
+            InputError: if there is no such file, or the output would replace it.
         """
         if path in self._seen:
             return path
+        if path.resolve().is_relative_to(self.path.resolve()):
+            raise InputError(f"{path} is in the directory that the output replaces: choose another --output.")
         if not path.is_file():
             raise InputError(f"{no_file(path)}: name a regular file.")
         if read_beginning(path, 64).count(0) == 64:  # hashing a huge sparse file would take hours

@@ -135,5 +135,15 @@ def test_overwrite_replaces_nothing_but_an_earlier_output(pair, tmp_path):
     assert (other / "train.src").read_text() == "mine\n"
 
 
+def test_an_output_does_not_replace_its_own_input(pair, tmp_path):
+    out = tmp_path / "out"
+    assert run("--output", out, "--train", *pair, "--test", *pair).returncode == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    result = run("--output", out, "--overwrite", "--lowercase", "--train", out / "train.src", out / "train.tgt")
+    assert result.returncode == 2
+    assert f"{out}/train.src is in the directory that the output replaces: choose another --output." in result.stderr
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
 def test_no_input_is_refused(tmp_path):
     assert "no input" in run("--output", tmp_path / "out").stderr
