@@ -6,9 +6,11 @@ Each command imports its function only when it is called. Therefore Ctrl-C durin
 import signal
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from pkgutil import resolve_name
 
 from .console import exit_status
+from .errors import UserError
 
 
 def _run(program: str, function: str) -> int:
@@ -17,10 +19,19 @@ def _run(program: str, function: str) -> int:
     The function is decorated with ``console.command``, so it handles all errors that occur after the import.
     """
     main: list[Callable[[], int]] = []
-    status = exit_status(program, lambda: main.append(resolve_name(f"{__package__}.{function}"))) or main[0]()
+    status = exit_status(program, lambda: main.append(_import(function))) or main[0]()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C prints no traceback while Python exits
     return status
+
+
+def _import(function: str) -> Callable[[], int]:
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:  # torch would end the process with a message about one of its own files
+        raise UserError("the current directory was deleted: change to another directory.") from error
+    imported: Callable[[], int] = resolve_name(f"{__package__}.{function}")
+    return imported
 
 
 evaluate = partial(_run, "wean-evaluate", "evaluation.cli:main")

@@ -53,6 +53,8 @@ source "$LIB/scores.sh"
 # shellcheck source=examples/lib/models.sh
 source "$LIB/models.sh"
 
+[[ -d $PWD ]] || RECIPE=${RECIPE:-recipe} die "the current directory was deleted: change to another directory."
+
 # The folder, such as runs/copynet/synthetic, contains the family, because several families have recipes of the same
 # name.
 FOLDER=${RECIPE:-$(basename "$(dirname "$(realpath "$0")")")/$(basename "$0" .sh)}

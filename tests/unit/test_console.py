@@ -202,3 +202,16 @@ def test_an_unknown_option_gets_a_similar_one_or_all_names(capsys: pytest.Captur
 def test_output_that_is_no_longer_read() -> None:
     """141 is the status of a program that SIGPIPE ended."""
     assert run_in_shell("| true") == (141, "")
+
+
+def test_a_deleted_current_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    """torch would end the process with a message about one of its own files."""
+    (tmp_path / "deleted").mkdir()
+    monkeypatch.chdir(tmp_path / "deleted")
+    (tmp_path / "deleted").rmdir()
+    try:
+        assert commands.generate() == 2
+    finally:
+        monkeypatch.chdir(tmp_path)
+    message = "wean-generate: error: the current directory was deleted: change to another directory.\n"
+    assert capsys.readouterr().err == message

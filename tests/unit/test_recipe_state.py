@@ -154,6 +154,15 @@ def test_files_of_a_variable_may_begin_with_a_dash_and_hold_spaces(tmp_path):
     assert found == ["<one file>", "<./-a><./-b>", "<a><./-b>"]
 
 
+def test_a_deleted_current_directory_is_named(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = ["bash", "-c", f'cd "$1"; rmdir "$1"; {SOURCE}', "bash", gone]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"]})
+    assert done.returncode == 1
+    assert done.stderr == "recipe: error: the current directory was deleted: change to another directory.\n"
+
+
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 REMEMBER = 'need_files hint "$INPUT"; remember "WIDTH=$WIDTH"'
