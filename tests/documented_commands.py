@@ -222,7 +222,7 @@ def check_fairseq(command: Command, own_archs: set[str]) -> None:
     """
     given = [word for word in command.words[1:] if word != "..."]
     # values that replace loop variables such as $arch
-    instead = ["wean_lstm" if before == "--arch" else "1" for before in ["", *given]]
+    instead = ["wean_lstm" if before == "--arch" else "5" for before in ["", *given]]
     words = [re.sub(r"^\$\w+$", value, word) for word, value in zip(given, instead, strict=False)]
     if "--help" in words:
         words[words.index("--help")] = "data"  # with --help, no data is needed
