@@ -28,7 +28,7 @@ def _run(program: str, function: str) -> int:
 def _import(function: str) -> Callable[[], int]:
     try:
         Path.cwd()
-    except FileNotFoundError as error:  # torch would end the process with a message about one of its own files
+    except FileNotFoundError as error:  # torch would end the process with a message about a library of torch
         raise UserError("the current directory was deleted: change to another directory.") from error
     imported: Callable[[], int] = resolve_name(f"{__package__}.{function}")
     return imported

@@ -205,7 +205,7 @@ def test_output_that_is_no_longer_read() -> None:
 
 
 def test_a_deleted_current_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
-    """torch would end the process with a message about one of its own files."""
+    """torch would end the process with a message about a library of torch."""
     (tmp_path / "deleted").mkdir()
     monkeypatch.chdir(tmp_path / "deleted")
     (tmp_path / "deleted").rmdir()
