@@ -119,7 +119,9 @@ def _explain_other(error: BaseException) -> str | None:
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
     roots = [module.partition(".")[0] for module in modules]
     last = max((number for number, root in enumerate(roots) if root in _CALLERS), default=None)
-    if last is None or roots[last] == _PACKAGE or "torch" in roots[last:] or not isinstance(error, Exception):
+    if last is None or roots[last] == _PACKAGE or not isinstance(error, Exception):
+        return None
+    if "torch" in roots[last:] and not isinstance(error, AttributeError):  # for a method that a module does not have
         return None
     # the source line, if an assertion has no message
     reason = one_line(error)[:200] or extract_tb(error.__traceback__)[-1].line

@@ -12,6 +12,7 @@ from fairseq import search
 from fairseq.data import Dictionary, data_utils, encoders, plasma_utils
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed.utils import _infer_single_node_init
+from fairseq.iterative_refinement_generator import IterativeRefinementGenerator
 from fairseq.modules import FairseqDropout
 from fairseq.optim.lr_scheduler.tri_stage_lr_scheduler import TriStageLRSchedule, TriStageLRScheduleConfig
 from fairseq.scoring import _build_scorer
@@ -73,6 +74,10 @@ def test_any_other_error_of_fairseq_names_its_place():
         "fairseq failed in fairseq.data.data_utils (ZeroDivisionError: integer modulo by zero): check the options with "
         "--help; WEAN_TRACEBACK=1 shows the traceback."
     )
+    generator = IterativeRefinementGenerator(make_dictionary())  # models of other tasks do not have its methods
+    sample = {"net_input": {"src_tokens": torch.ones(1, 1), "src_lengths": torch.ones(1)}}
+    said = sentence_of(raised(generator.generate, [torch.nn.Linear(1, 1)], sample))
+    assert said is not None and "AttributeError: 'Linear' object has no attribute 'forward_encoder'" in said
     assert sentence_of(raised(FairseqDropout(0.5), "a")) is None
     assert sentence_of(raised(dropout.dropout, "a", 0.5, True)) is None
 
