@@ -2,8 +2,8 @@
 
 ``warm.py`` runs this module as one of its commands.
 
-The interpreter reports every compilation, execution, process start, connection and write to the hook, whichever
-function causes it. The hook cannot be removed, so a separate process is used.
+The interpreter reports every compilation, execution, process start, connection and write to the hook, for all
+functions that cause it. The hook cannot be removed, so a separate process is used.
 """
 
 import contextlib

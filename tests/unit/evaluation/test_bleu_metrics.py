@@ -5,9 +5,9 @@ import sacrebleu
 
 from wean_fairseq.evaluation.metrics import Bleu, IBleu, SelfBleu
 
-SOURCES = ["how can i learn to cook well at home", "what is the best book on birds"]
-REFERENCES = [["what is the best way to learn cooking at home", "which book on birds is the best"]]
-OUTPUTS = ["how do i learn to cook at home", "what is the best book on birds"]
+SOURCES = ["how can i learn to cook well at home", "where is the best book on birds"]
+REFERENCES = [["where is the best way to learn cooking at home", "which book on birds is the best"]]
+OUTPUTS = ["how do i learn to cook at home", "where is the best book on birds"]
 
 
 def bleu(references: list[list[str]], **options: object) -> float:

@@ -20,9 +20,9 @@ from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.metrics import LengthRatio
 from wean_fairseq.evaluation.presets import METRIC_PRESETS
 
-SOURCES = ["how can i learn to cook well", "what is the best book on birds", "is it raining in the north"]
-REFERENCES = ["what is the way to learn cooking", "which book on birds is best", "does it rain up north"]
-OUTPUTS = ["how do i learn to cook", "what is the best book on birds", ""]
+SOURCES = ["how can i learn to cook well", "where is the best book on birds", "is it raining in the north"]
+REFERENCES = ["where is the way to learn cooking", "which book on birds is best", "does it rain up north"]
+OUTPUTS = ["how do i learn to cook", "where is the best book on birds", ""]
 FAST = ["--resamples", "20", "--trials", "20", "--quiet"]
 
 Run = Callable[..., tuple[int, str, str]]

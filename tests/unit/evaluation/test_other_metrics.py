@@ -181,7 +181,7 @@ def tiny_bert(folder: Path) -> list[str]:
 
 
 def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
-    """Test that equal text has 100, empty text 0, order and batches do not matter, and nothing is downloaded."""
+    """Test that equal text has 100, empty text 0, order and batches do not matter, and no file is downloaded."""
     words = tiny_bert(tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}', encoding="utf-8")

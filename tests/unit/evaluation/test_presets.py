@@ -1,4 +1,4 @@
-"""A preset follows the protocol of its paper, whatever the other settings are, and must not change unnoticed."""
+"""A preset follows the protocol of its paper with any other settings, and must not change unnoticed."""
 
 import re
 from pathlib import Path

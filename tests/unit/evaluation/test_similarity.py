@@ -257,7 +257,7 @@ def test_models_that_are_much_larger_than_their_weights_take_no_memory(tmp_path:
     "albert bert camembert deberta deberta-v2 distilbert electra mpnet roberta xlm-roberta".split(),
 )
 def test_every_supported_type_scores_its_own_texts(tmp_path: Path, kind: str) -> None:
-    """Test that text is as similar to itself as possible, whatever the weights are."""
+    """Test that text is as similar to itself as possible with any weights."""
     import transformers
 
     copy = write_bert(tmp_path / "bert", list("abcdef"))

@@ -89,7 +89,7 @@ def test_the_four_branches_of_eq_5_and_6(word, expected):
     """The probabilities are computed by hand for the source "slot-0 w7 slot-0 </s>".
 
     Generating has the weights 2 for <unk>, 3 for word 9, and 1 each for word 7 and eight others, in total 14. Copying
-    has the weights 2, 4 and 8, in total 14. </s> is never copied, whatever its weight.
+    has the weights 2, 4 and 8, in total 14. </s> is never copied, even with a large weight.
     """
     model = build_model("copynet", copy_task(), **TINY)
     decoder = model.decoder

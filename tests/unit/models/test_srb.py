@@ -59,7 +59,7 @@ def test_a_gate_that_is_shut_lets_no_word_in():
 
 
 def test_the_gate_of_the_release_lets_the_first_word_in():
-    """If the gate bias is minus infinity, only the first word has an effect, whatever the padding is."""
+    """If the gate bias is minus infinity, only the first word has an effect with any padding."""
     model = build_model("srb", **SIZES, gate_input="release")
     torch.nn.init.constant_(model.encoder.lstm.gate.bias, -1e9)
     sources = torch.tensor([[1, 4, 9, 2], [4, 7, 2, 1], [5, 9, 2, 1]])  # 1 is padding

@@ -168,7 +168,7 @@ def test_the_options_of_an_arch_are_those_of_its_paper(arch: str) -> None:
 
 @pytest.mark.parametrize("family", families())
 def test_options_that_may_be_0_say_so(family: str) -> None:
-    """Options for weights may be 0. Sizes may be 0 only if the help text says what 0 means or if 0 is the default.
+    """Options for weights may be 0. Sizes may be 0 only if the help text explains the value 0 or if 0 is the default.
 
     All other sizes are at least 1.
     """
