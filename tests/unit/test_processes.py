@@ -85,6 +85,26 @@ def test_workers_of_fairseq_preprocess_end_with_a_killed_command() -> None:
         time.sleep(0.05)
 
 
+LATER = f"""
+import ctypes
+{FORK.partition("def start")[0]}
+texts = dict.fromkeys(["trainpref", "validpref", "testpref", "srcdict", "tgtdict", "alignfile"])
+inputs.preprocess(lambda args: None, SimpleNamespace(workers=2, only_source=True, source_lang=None, **texts))
+if not os.fork():
+    number = ctypes.c_int(-1)
+    ctypes.CDLL(None).prctl(2, ctypes.byref(number))  # PR_GET_PDEATHSIG
+    print(number.value, flush=True)
+else:
+    os.wait()
+"""
+
+
+def test_later_workers_of_the_same_process_may_end_after_their_thread() -> None:
+    """A thread of fairseq starts the data workers of a training. Linux would end them together with this thread."""
+    done = subprocess.run([sys.executable, "-c", LATER], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0"
+
+
 LAUNCHED = """
 import ctypes
 from types import SimpleNamespace

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any, NoReturn
 
 from ..console import end_with_parent
@@ -51,6 +52,11 @@ def read_buffers(_original: Original, file: str, buffer_size: int) -> Iterator[l
     return read_typed_lines(file, buffer_size)
 
 
+#: Set while fairseq-preprocess runs. Its workers must end with it, but not those that the same process starts later.
+_preprocessing = Event()
+os.register_at_fork(after_in_child=lambda: end_with_parent() if _preprocessing.is_set() else None)
+
+
 def preprocess(original: Original, args: Any) -> Any:
     """Run fairseq-preprocess after checking that inputs are files and the output folder has no dictionaries.
 
@@ -70,8 +76,10 @@ def preprocess(original: Original, args: Any) -> Any:
             raise UserError(
                 f"{file} cannot be read ({error.strerror}): give fairseq-preprocess a text file."
             ) from error
-    os.register_at_fork(after_in_child=end_with_parent)
+    _preprocessing.set()
     try:
         return original(args)
     except FileExistsError as error:
         raise UserError(f"{error.filename or error} exists already: choose another --destdir, or delete it.") from error
+    finally:
+        _preprocessing.clear()
