@@ -15,6 +15,7 @@ set -euo pipefail
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
+need_number BEAM "$BEAM" 10 # the scores need ten hypotheses
 need_each SETS "$SETS" "ds1 ds2"
 need_systems {copynet,rnnsearch,enc_dec}{,_query}
 

@@ -173,7 +173,7 @@ refuse_options() {
   for word in ${!name-}; do
     for option in "$@"; do
       [[ $word != -?* || ($option != "${word%%=*}" && ($word != --?* || $option != "${word%%=*}"*)) ]] ||
-        die "$name has $word, but the recipe sets $option itself: leave it out."
+        die "$name has $word, but the recipe sets $option itself or cannot run with it: leave it out."
     done
   done
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2153,SC2154
-# The run directory of a recipe: what belongs to the recipe in it. recipe.sh sources this file.
+# Checks of a recipe's run directory, and removal of the recipe's own files in it. recipe.sh sources this file.
 #
 # A recipe replaces files with its own names. Therefore it accepts only a directory that is new or empty or has a mark of
 # a recipe, and it removes only files that fairseq-preprocess or the recipe itself writes.
@@ -104,7 +104,7 @@ clear_data() {
     [[ -d $folder ]] || continue
     [[ ! -L $folder || -z $(ls -A -- "$folder/") ]] || refuse_link "$folder"
     file=$(find "$folder/" -mindepth 1 ! '(' -type f -regextype posix-extended -regex \
-      '.*/(dict(\.[a-z]+)?\.txt|(train|valid|test)(\.src-[^/]+|\.bin|\.idx)|preprocess\.log|checksums\.sha256|\.complete|\.wean-[0-9a-f]+\.partial)' \
+      '.*/(dict(\.[a-z]+)?\.txt|(train|valid|test)(\.src-[^/]+|(\.pt[0-9]+)?\.(bin|idx))|preprocess\.log|checksums\.sha256|\.complete|\.wean-[0-9a-f]+\.partial)' \
       ')' -print -quit)
     [[ -z $file ]] || die "$file is not a file of a recipe, which would replace $folder: move it, and start again."
   done

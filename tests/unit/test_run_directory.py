@@ -169,7 +169,15 @@ def test_a_directory_that_was_moved_to_another_disk_is_accepted(tmp_path: Path, 
     assert bash(tmp_path, "true").returncode == 0
 
 
-OWN_DATA = ["dict.src.txt", "train.src-tgt.src", "valid.src-tgt.tgt.bin", "test.src-tgt.src", "preprocess.log"]
+OWN_DATA = [
+    "dict.src.txt",
+    "train.pt1.bin",
+    "train.pt1.idx",
+    "train.src-tgt.src",
+    "valid.src-tgt.tgt.bin",
+    "test.src-tgt.src",
+    "preprocess.log",
+]
 
 
 @pytest.mark.parametrize("step", ["bin", "bin-test", "bin-test.part"])

@@ -214,7 +214,8 @@ def test_recipes_print_no_control_characters(tmp_path: Path, command: str, given
 def test_options_that_a_recipe_sets_are_refused(tmp_path: Path, name: str, value: str, option: str) -> None:
     done = source(tmp_path, **{name: value})
     word = next(word for word in value.split() if word.startswith(option[:9]))
-    expected = f"x: error: {name} has {word}, but the recipe sets {option} itself: leave it out.\n"
+    reason = f"the recipe sets {option} itself or cannot run with it"
+    expected = f"x: error: {name} has {word}, but {reason}: leave it out.\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
     assert list(tmp_path.iterdir()) == []
 
