@@ -51,7 +51,7 @@ save_dir() {
 FOLDER=$(save_dir "$@")
 [[ $FOLDER == /* ]] || FOLDER=./$FOLDER # otherwise `find` reads a name such as -delete as an expression
 TEMPORARY=$(mktemp -d)
-# This variable marks the environment of all processes of the training, whichever process has started them.
+# This variable marks the environment of all processes of the training, also of those that other processes have started.
 MARK="WEAN_TRAIN_UNTIL_DONE=$TEMPORARY"
 readonly FOLDER TEMPORARY MARK
 trap 'rm -rf -- "$TEMPORARY"' EXIT

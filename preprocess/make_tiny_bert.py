@@ -158,7 +158,7 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
         schedule.step()
     after = held_out_loss(model, tokenizer, held_out, options.batch_size)
     if not math.isfinite(after) or not all(weights.isfinite().all() for weights in model.parameters()):
-        raise InputError(f"the pre-training diverged, so nothing is written: lower --lr, which is {options.lr:g}.")
+        raise InputError(f"the pre-training diverged, so no file is written: lower --lr, which is {options.lr:g}.")
     say("make_tiny_bert", f"loss on {len(held_out)} held-out lines: {before:.3f} before, {after:.3f} after")
     return {"lines": len(training), "loss_before": round(before, 3), "loss_after": round(after, 3)}
 

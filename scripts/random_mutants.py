@@ -81,8 +81,8 @@ def _changes(text: str) -> Iterator[tuple[int, str]]:
             line = lines[node.lineno - 1]
             value: Any = node.value
             other = not value if isinstance(value, bool) else value + 1
-            # For example, 1e30 + 1 equals 1e30, which is no change. Columns are counted in bytes, and inside f-strings
-            # they may be wrong, so the literal is compared first.
+            # For example, 1e30 + 1 equals 1e30, so the number would not change. Columns are counted in bytes, and
+            # inside f-strings they may be wrong, so the literal is compared first.
             if other != value and _literal(line[node.col_offset : node.end_col_offset]) == value:
                 yield node.lineno, line[: node.col_offset] + repr(other) + line[node.end_col_offset :]
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and node.lineno == node.operand.lineno:

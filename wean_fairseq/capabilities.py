@@ -1,6 +1,6 @@
 """Capabilities of models beyond scoring words.
 
-Tasks, criterions and the search decide only by these capabilities, and know nothing else about a model family.
+Tasks, criterions and the search decide only by these capabilities, and use no other knowledge of a model family.
 """
 
 from collections.abc import Iterable

@@ -53,7 +53,7 @@ def test_random_mutants_are_those_of_the_seed_and_change_one_line_each():
         ("x = not (a and b)", ["x = (a and b)", "x = not (a or b)"]),
         ("x = 'a' 'b'", []),
         ("x = 1e30", []),  # adding 1 changes nothing in double precision
-        # after a character of two bytes, columns are ambiguous, so nothing is changed
+        # after a character of two bytes, columns are ambiguous, so they are not changed
         ("x = f\"{y[:2]}\" + 'é' + z[1]", ["y[:3]"]),
     ],
 )

@@ -74,7 +74,7 @@ def test_pretraining_lowers_the_loss_and_is_repeatable(text, tmp_path, capsys):
     ("rate", "largest", "message"),
     [
         ("1e30", 1.0, "--lr must be at most 1, but is 1e+30"),
-        ("1e5", 1e9, "the pre-training diverged, so nothing is written: lower --lr, which is 100000"),
+        ("1e5", 1e9, "the pre-training diverged, so no file is written: lower --lr, which is 100000"),
     ],
 )
 def test_weights_that_are_not_finite_are_not_written(rate, largest, message, text, tmp_path, capsys, monkeypatch):
