@@ -7,7 +7,7 @@ from typing import Any
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from .errors import UserError
-from .ranges import ANY, check_positive, check_range, check_share
+from .ranges import ANY, check_positive, check_range, check_share, flag
 
 
 def option(default: Any, text: str, **metadata: Any) -> Any:
@@ -38,7 +38,7 @@ def check_values(config: type, cfg: Any) -> None:
             check_positive(item.name, [value])
         choices = [str(choice) for choice in item.type] if isinstance(item.type, EnumType) else []
         if choices and str(value) not in choices:  # fairseq checks choices only on the command line
-            name = f"--{item.name.replace('_', '-')}"
+            name = flag(item.name)
             raise UserError(f"{name} must be one of {', '.join(choices)}, but is {value}.")
 
 

@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ..checkpoints.export import read_exported_text
 from ..checkpoints.loading import MODELS, Loaded, StoredModel, missing_model
 from ..errors import UserError
+from ..ranges import flag
 from ..storage.search import GENERATION, check_stored
 from ..tasks.paraphrase import ParaphraseTask
 from ..text import TOKENS, Text, TextSettings, prepared_text
@@ -167,7 +168,7 @@ def _check_names(loaded: Loaded, options: Mapping[str, Any], path: str | Path) -
     unusable = [name for name in _OF_TEST_SETS if loaded.search.get(name)]
     if unusable:
         raise UserError(
-            f"{path} searches with --{unusable[0].replace('_', '-')}, which is for test sets: give it to "
+            f"{path} searches with {flag(unusable[0])}, which is for test sets: give it to "
             "fairseq-generate, or export the model again without it."
         )
 

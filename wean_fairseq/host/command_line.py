@@ -16,6 +16,7 @@ from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
 from ..console import OneLineParser
 from ..errors import UserError, similar
+from ..ranges import flag
 from .options import check_decoding, check_numbers
 from .patches import Original
 from .settings import escape_on_terminals
@@ -56,7 +57,7 @@ def parse_args_and_arch(
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
     for name, package in _PACKAGES.items():
         if getattr(values, name, False) and find_spec(package) is None:
-            raise UserError(f"--{name.replace('_', '-')} needs the package {package}: run `pip install {package}`.")
+            raise UserError(f"{flag(name)} needs the package {package}: run `pip install {package}`.")
     if hasattr(values, "nbest") and values.task in _ours(TASK_REGISTRY):
         check_decoding(values)
     check_numbers(values, parser)

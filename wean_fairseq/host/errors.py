@@ -94,8 +94,7 @@ def _explain_known(error: BaseException) -> str | None:
     # number, so it is excluded.
     refuses = isinstance(error, AssertionError | ValueError | NotImplementedError | OSError)
     if refuses and place.startswith("fairseq.optim.lr_scheduler"):
-        reason = message or extract_tb(error.__traceback__)[-1].line  # the source line, if an assertion has no message
-        return f"the options of --lr-scheduler do not suit each other ({reason}): see fairseq-train --help."
+        return f"the options of --lr-scheduler do not suit each other ({_reason(error)}): see fairseq-train --help."
     if refuses and getattr(error, "errno", None) is None and module in _REFUSING and _OF_OPTIONS.search(message):
         return f"{message.rstrip('.!')}."
     if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
@@ -123,12 +122,15 @@ def _explain_other(error: BaseException) -> str | None:
         return None
     if "torch" in roots[last:] and not isinstance(error, AttributeError):  # for a method that a module does not have
         return None
-    # the source line, if an assertion has no message
-    reason = one_line(error)[:200] or extract_tb(error.__traceback__)[-1].line
     return (
-        f"fairseq failed in {modules[last]} ({type(error).__name__}: {reason}): check the options with --help; "
+        f"fairseq failed in {modules[last]} ({type(error).__name__}: {_reason(error)}): check the options with --help; "
         "WEAN_TRACEBACK=1 shows the traceback."
     )
+
+
+def _reason(error: BaseException) -> str:
+    """Return the message of an error, or the source line of an assertion without a message."""
+    return one_line(error)[:200] or str(extract_tb(error.__traceback__)[-1].line)
 
 
 def _raised_by(error: BaseException) -> tuple[str, str]:

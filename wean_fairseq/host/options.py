@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UserError
 from ..optim.fused_adam import read_betas
-from ..ranges import ANY, MOST_PROCESSES, check_positive, check_range, check_share, values_of
+from ..ranges import ANY, MOST_PROCESSES, check_positive, check_range, check_share, flag, values_of
 from ..storage.search import check_generation
 
 _LARGEST_FLOAT = 1e30  # largest number that options may have, because PyTorch converts these numbers to float32
@@ -76,7 +76,7 @@ def check_decoding(args: Namespace) -> None:
         given = [name for name, default in _OF_GENERATE.items() if getattr(args, name, default) != default]
         given += ["print_alignment soft"] * (args.print_alignment == "soft")
         if given:
-            raise UserError(f"--{given[0].replace('_', '-')} is for fairseq-generate: leave it out.")
+            raise UserError(f"{flag(given[0])} is for fairseq-generate: leave it out.")
     if args.scoring == "meteor":
         raise UserError("--scoring meteor fails in fairseq with this NLTK: use wean-evaluate --metric meteor.")
     kinds = REGISTRIES["bpe"]["dataclass_registry"]
@@ -86,7 +86,7 @@ def check_decoding(args: Namespace) -> None:
     for name in filter(_FILES_OF_BPE.__contains__, options):
         value = getattr(args, name)
         if not Path(value or "").is_file():
-            raise UserError(f"--bpe {args.bpe} needs a local file as --{name.replace('_', '-')}, which is {value}.")
+            raise UserError(f"--bpe {args.bpe} needs a local file as {flag(name)}, which is {value}.")
 
 
 def check_numbers(args: Namespace, parser: ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..console import number, whole_number
 from ..errors import UserError
-from ..ranges import LARGEST, check_range, values_of
+from ..ranges import LARGEST, check_range, flag, values_of
 from .files import read_regular
 
 SEARCH_FILE = "search.txt"
@@ -81,12 +81,11 @@ _STORED = {"beam": 200, "nbest": 200, "max_len_a": 10, "min_len": 2000}
 def add_generation_options(group: argparse._ActionsContainer) -> None:
     """Add the options of ``GENERATION`` to a parser or one of its groups."""
     for name, (kind, metavar, text) in GENERATION.items():
-        flag = _flag(name)
         if kind is bool:
-            group.add_argument(flag, action="store_true", help=text)
+            group.add_argument(flag(name), action="store_true", help=text)
         else:
             read = number if kind is float else whole_number(*map(int, RANGES[name]))
-            group.add_argument(flag, type=read, metavar=metavar, help=text)
+            group.add_argument(flag(name), type=read, metavar=metavar, help=text)
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -129,23 +128,19 @@ def check_generation(args: Any, words: int, preset: str = "fairseq") -> None:
         raise UserError(f"--min-len {getattr(args, 'min_len', 1)} is longer than --max-len-b {args.max_len_b} allows.")
     for name, default in _OF_OTHER_TASKS.items():
         if getattr(args, name, default) != default:
-            raise UserError(f"{_flag(name)} is for models of other tasks and has no effect here: leave it out.")
+            raise UserError(f"{flag(name)} is for models of other tasks and has no effect here: leave it out.")
     if preset != "fairseq":
         _check_preset(preset, args)
     kinds = kinds_of(args)
     if len(kinds) > 1:
-        raise UserError(f"{' and '.join(map(_flag, kinds))} are different kinds of search: give one of them.")
+        raise UserError(f"{' and '.join(map(flag, kinds))} are different kinds of search: give one of them.")
     if getattr(args, "constraints", None) and getattr(args, "print_alignment", None):
         raise UserError("--constraints may find fewer outputs than --print-alignment needs: leave one of them out.")
     for name, (default, other, off) in _NEEDS.items():
         if getattr(args, name, default) != default and getattr(args, other, off) == off:
-            raise UserError(f"{_flag(name)} is for {_flag(other)}: give both, or leave it out.")
+            raise UserError(f"{flag(name)} is for {flag(other)}: give both, or leave it out.")
     _check_beam(args, words)
     _check_sampling(args, words)
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _check_beam(args: Any, words: int) -> None:
@@ -172,7 +167,7 @@ def _check_preset(preset: str, args: Any) -> None:
         )
     others = kinds_of(args) + ["print_alignment"] * bool(getattr(args, "print_alignment", None))
     if others:
-        raise UserError(f"--search-preset {preset} is plain beam search and does not go with {_flag(others[0])}.")
+        raise UserError(f"--search-preset {preset} is plain beam search and does not go with {flag(others[0])}.")
 
 
 def check_stored(search: Mapping[str, Any], advice: str = "") -> None:
@@ -184,10 +179,10 @@ def check_stored(search: Mapping[str, Any], advice: str = "") -> None:
     """
     for name, value in search.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"{_flag(name)} must be a finite number, but is {value}{advice}.")
+            raise UserError(f"{flag(name)} must be a finite number, but is {value}{advice}.")
         most = _STORED.get(name, 1e29)  # the JSON of a model has numbers below 1e30
         if isinstance(value, int | float) and abs(value) > most:
-            raise UserError(f"a stored {_flag(name)} must be at most {most}, but is {value}{advice}.")
+            raise UserError(f"a stored {flag(name)} must be at most {most}, but is {value}{advice}.")
 
 
 def _check_sampling(args: Any, words: int) -> None:
@@ -220,7 +215,7 @@ def parse_search(text: str, name: str) -> dict[str, Any]:
     except (ValueError, argparse.ArgumentError) as error:
         raise UserError(f"{name} is {text!r}: {error}.") from error
     if others:
-        known = sorted(flag for flag in _parser()._option_string_actions)
+        known = sorted(_parser()._option_string_actions)
         raise UserError(f"{name} is {text!r}, and {others[0]} is not a search option: choose from {', '.join(known)}.")
     return found
 
@@ -245,11 +240,10 @@ def options_line(search: Mapping[str, Any]) -> list[str]:
     """Return the options of a search as words of a command line."""
     words: list[str] = []
     for name, value in search.items():
-        flag = name.replace("_", "-")
         if isinstance(value, bool):
-            words.append(f"--{flag}" if value else f"--no-{flag}")
+            words.append(flag(name if value else f"no_{name}"))
         else:
-            words += [f"--{flag}", str(value)]
+            words += [flag(name), str(value)]
     return words
 
 

@@ -26,6 +26,7 @@ from ..errors import UserError
 from ..fields import check_values, option, start_files
 from ..host.options import check_batches, check_model, check_task
 from ..modules import base_ids
+from ..ranges import flag
 from ..search.output_writer import OutputWriter, describe_granularity, describe_provenance
 from ..search.traces import follow, has_traces
 from .epoch_batches import AnnouncedBatches
@@ -172,10 +173,10 @@ class ParaphraseTask(SearchingTask):
                     setattr(cfg, file, None)
         for inputs in self.extra_inputs:
             if inputs.are_required and not reads_inputs(model, inputs.names):
-                flag, known = f"--{inputs.option.replace('_', '-')}", ARCH_MODEL_REGISTRY
+                archs = (arch for arch, kind in ARCH_MODEL_REGISTRY.items() if reads_inputs(kind, inputs.names))
                 raise UserError(
-                    f"{flag} is for archs that read its features, and {name} does not: leave it out, or choose from "
-                    f"{', '.join(sorted(arch for arch in known if reads_inputs(known[arch], inputs.names)))}."
+                    f"{flag(inputs.option)} is for archs that read its features, and {name} does not: leave it out, "
+                    f"or choose from {', '.join(sorted(archs))}."
                 )
         built: torch.nn.Module = super().build_model(cfg, from_checkpoint)
         if self.cfg.granularity_dump is not None and not capabilities_of(built).granular_from:

@@ -15,6 +15,7 @@ from ..checkpoints.reading import options_of
 from ..errors import UserError
 from ..fields import start_files
 from ..host.command_line import arch_defaults
+from ..ranges import flag
 from ..storage.search import kept_search
 from ..text import prepared_text, read_text_settings
 from .defaults import ARCHS_OF
@@ -137,7 +138,7 @@ def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
         value = values.get(name, default)
         if value == default or name in left_out:
             continue
-        line.append(f"--{name.replace('_', '-')}")
+        line.append(flag(name))
         if not isinstance(value, bool):
             line.append(",".join(map(str, value)) if isinstance(value, list) else str(value))
     return line

@@ -326,14 +326,8 @@ class TrainingRun:
             say(f"{self.arch} {note}")
         write_text(self.work / "trainings.json", json.dumps(trained, indent=1) + "\n")
         line = [*self.options.score, *(["--lowercase"] if self.lowercase else [])]
-        line += [
-            "--json",
-            str(self.work / "test.json"),
-            "--markdown",
-            str(self.work / "test.md"),
-            "--overwrite",
-            "--decoded",
-        ]
+        line += ["--json", str(self.work / "test.json"), "--markdown", str(self.work / "test.md")]
+        line += ["--overwrite", "--decoded"]
         sets = self.test_sets()
         for test_set, (sources, *references) in sets.items():
             outputs = [f"{system}={self.output(system, test_set)}" for system in self.systems()]
