@@ -112,7 +112,8 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
         target_lang: target suffix. ``None`` = inferred from the file names.
 
     Raises:
-        UserError: if a directory or file is missing. The message names it.
+        UserError: if a directory or file is missing (the message names it), or if the only given suffix is not the
+            inferred one.
     """
     if not data:
         raise UserError("no data directory was given: name the one that fairseq-preprocess wrote (--destdir).")
@@ -122,12 +123,19 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
             f"there is no data directory {str(first)!r}: give the directory that fairseq-preprocess wrote (--destdir)."
         )
     if source_lang is None or target_lang is None:
+        given = {"--source-lang": source_lang, "--target-lang": target_lang}
         source_lang, target_lang = data_utils.infer_language_pair(str(first))
         if source_lang is None or target_lang is None:
             raise UserError(
                 f"the file names in {first} do not identify the two sides of the data: it is not a directory that "
                 "fairseq-preprocess wrote, or give --source-lang and --target-lang."
             )
+        for (option, name), found in zip(given.items(), (source_lang, target_lang), strict=True):
+            if name not in (None, found):  # fairseq would use neither of the given names
+                raise UserError(
+                    f"{option} {name} alone does not choose the data: {first} has the sides {source_lang} and "
+                    f"{target_lang}. Give both --source-lang and --target-lang, or neither."
+                )
     for language in (source_lang, target_lang):
         if not dictionary_file(first / f"dict.{language}.txt").is_file():
             raise UserError(

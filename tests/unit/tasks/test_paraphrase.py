@@ -149,6 +149,15 @@ def test_missing_directory_dictionary_and_split_are_named(data, tmp_path):
         make_task(data)
 
 
+def test_one_language_alone_is_not_ignored(data):
+    """fairseq infers both languages if one is missing, and used the inferred ones without a message."""
+    for given in ({"source_lang": "tgt"}, {"target_lang": "other"}):
+        with pytest.raises(UserError, match=r"alone does not choose the data: .* has the sides src and tgt"):
+            make_task(data, **{"source_lang": None, "target_lang": None, **given})
+    task = make_task(data, target_lang=None)
+    assert (task.cfg.source_lang, task.cfg.target_lang) == ("src", "tgt")
+
+
 @pytest.mark.parametrize("shards", [1, 2, 3, 20])
 def test_shards_divide_the_data(data, shards):
     """An earlier version put every sentence in one shard with ``--num-shards N --shard-id K`` of fairseq-generate."""
