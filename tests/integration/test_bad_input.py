@@ -25,6 +25,14 @@ def refused_training(data: Path, save_dir: Path, *arguments: object, model: list
     return result
 
 
+def test_a_missing_option_of_a_tokenizer_does_not_print_all_options(data, checkpoint):
+    """fairseq logs all options, about 10,000 characters, before it raises the error."""
+    options = ["--user-dir", USER_DIR, *TASK, "--path", checkpoint, "--cpu", "--tokenizer", "moses"]
+    result = run("fairseq-generate", data, *options, expect_success=False)
+    assert_one_sentence(result, "tokenizer.source_lang=null")
+    assert max(map(len, result.err.splitlines())) < 1000
+
+
 def test_typed_bytes_that_are_no_text(data, checkpoint, tmp_path):
     (tmp_path / "typed").write_bytes(b"kept1\nkept2 \xff\n")
     options = ["--user-dir", USER_DIR, *TASK, "--path", checkpoint, "--cpu", "--input", tmp_path / "typed"]

@@ -20,7 +20,16 @@ from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
 from ..console import counted, printable_cells, standard_output
 from ..errors import UserError
-from ..storage.files import check_whole, followed, is_special, open_growing, open_special, read_json, write_text
+from ..storage.files import (
+    check_whole,
+    followed,
+    is_special,
+    keep_permissions,
+    open_growing,
+    open_special,
+    read_json,
+    write_text,
+)
 
 _LARGEST_STATE = 1 << 20  # maximum size of the state file in bytes
 _PIECE = 1 << 20
@@ -228,6 +237,7 @@ class GrowingFile:
                     f"{self.path} was made by another program during this run. The outputs are in {self._part}: move "
                     "one of the files away."
                 )
+            keep_permissions(self.path, self._file.fileno())
             os.replace(self._part, self.path)
             self._state_file.unlink(missing_ok=True)
         elif self.path is not None and not self.done:

@@ -41,6 +41,8 @@ def show_errors_as_sentences() -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # otherwise Hydra prints a traceback of each error itself
     if explain not in explanations:
         explanations.append(explain)
+    # If options cannot be composed, it logs all of them before it raises the error.
+    logging.getLogger("fairseq.dataclass.utils").disabled = True
     if getattr(sys.excepthook, "func", None) is not _report:
         sys.excepthook = functools.partial(_report, sys.excepthook)
 

@@ -413,7 +413,9 @@ def test_nothing_is_overwritten(model: TextModel, given: Path, tmp_path: Path, c
     with pytest.raises(UserError, match="no model"), GrowingFile(str(tmp_path / "new.txt"), {}):
         raise UserError("no model")
     assert part.exists()
+    out.chmod(0o640)
     assert generate("--input", given, "--output", out, "--overwrite") == 0
+    assert out.stat().st_mode & 0o777 == 0o640
     assert len(out.read_text(encoding="utf-8").splitlines()) == 25
     assert generate("--input", given, "--output", os.devnull) == 0
     (tmp_path / "link").symlink_to(out)
