@@ -30,7 +30,7 @@ optimisation=(--optimizer fused_adam --adam-betas '(0.9, 0.999)' --clip-norm 5 -
 
 remember "DATA=$(realpath "$DATA")" "SETTING=$SETTING" "WORDS=$WORDS" "EMBED_DIM=$EMBED_DIM" \
   "HIDDEN_SIZE=$HIDDEN_SIZE"
-prepare lcsts --data "$DATA" --setting "$SETTING" --words "$WORDS"
+prepare lcsts --data "$DATA" --setting "$SETTING"
 test_of_text test
 binarise "$WORDS" 0 --dataset-impl raw
 decay_linearly "$RATE" "$BATCH"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corpus.errors import InputError
 from corpus.output import MANIFEST, SPLITS, partial_folder, remove
-from wean_fairseq.storage.files import keep_permissions, no_file, read_json, sha256_of
+from wean_fairseq.storage.files import keep_permissions, read_json, sha256_of
 
 
 def binarise(
@@ -42,9 +42,6 @@ def binarise(
             output.
     """
     made_from: dict[str, object] = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
-    for path in dictionaries:
-        if not path.is_file():
-            raise InputError(f"{no_file(path)}: name a dictionary of fairseq-preprocess.")
     made_from |= {"dictionaries_sha256": [sha256_of(path) for path in dictionaries]} if dictionaries else {}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False

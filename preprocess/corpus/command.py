@@ -23,18 +23,9 @@ from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
 EXAMPLES = whole_number(1, 10_000_000)  # argparse type for numbers of examples. Larger numbers are typing errors
+_BINARY = ("words", "threshold", "workers", "separate_dictionaries", "raw_data", "dictionaries")  # of --binarise
 # Options that do not change the text, or that name files whose checksums are recorded.
-_NOT_CONTENT = (
-    "output",
-    "overwrite",
-    "binarise",
-    "words",
-    "threshold",
-    "workers",
-    "separate_dictionaries",
-    "raw_data",
-    "dictionaries",
-)
+_NOT_CONTENT = ("output", "overwrite", "binarise", *_BINARY)
 
 
 def one_word(text: str) -> str:
@@ -99,7 +90,7 @@ def add_text_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--unit", choices=steps.UNITS, default="words", help="tokeniser; words = keep the existing tokens"
     )
-    group.add_argument("--language", metavar="XX", help="two-letter language code for the Moses rules (default: en)")
+    group.add_argument("--language", default="en", metavar="XX", help="two-letter language code for the Moses rules")
     group.add_argument("--wordpiece-vocab", type=Path, metavar="FILE", help="vocab.txt of a BERT model")
     group.add_argument("--lowercase", action="store_true", help="lower-case both sides")
     group.add_argument("--truecase", action="store_true", help="give the first word of a line its usual case in train")
@@ -141,7 +132,7 @@ def run(
     """Parse the options, prepare the text and binarise it. Return the exit status.
 
     Args:
-        parser: parser of the command line.
+        parser: parser of the command line, with the options of ``--binarise``.
         build: function that writes the splits.
         arguments: command-line arguments (default: the arguments of the process).
         inputs: function that returns the source files named by the options. These files determine whether the work is
@@ -152,6 +143,7 @@ def run(
     name = parser.prog.removesuffix(".py")
 
     def work() -> None:
+        _check_binary(options, parser)
         prepare(name, options, build, inputs(options), version)
         if options.binarise is not None:
             sizes = {key: getattr(options, key) for key in ("words", "threshold", "separate_dictionaries")}
@@ -214,6 +206,21 @@ def _open_output(name: str, version: str, options: Namespace, path: Path, versio
     return Output(path, script=name, version=version, options=recorded, versions=versions, overwrite=options.overwrite)
 
 
+def _check_binary(options: Namespace, parser: ArgumentParser) -> None:
+    """Reject options of the binary data that would have no effect or fail, before the text is written."""
+    if options.binarise is None:
+        for name in _BINARY:
+            if getattr(options, name) != parser.get_default(name):
+                raise InputError(f"--{name.replace('_', '-')} is for binary data: add --binarise, or leave it out.")
+    elif "," in str(options.output):
+        raise InputError(
+            f"{options.output} has a comma, at which fairseq-preprocess splits it: choose another --output."
+        )
+    for path in options.dictionaries or ():
+        if not path.is_file():
+            raise InputError(f"{no_file(path)}: name a dictionary of fairseq-preprocess.")
+
+
 def prepare(
     name: str,
     options: Namespace,
@@ -222,15 +229,11 @@ def prepare(
     version: str,
 ) -> None:
     """Write the output directory, unless it already exists with the same options and the same files."""
-    if options.binarise is not None and "," in str(options.output):
-        raise InputError(
-            f"{options.output} has a comma, at which fairseq-preprocess splits it: choose another --output."
-        )
     if options.lowercase and options.truecase:
         raise InputError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
         raise InputError("--unknown needs unchanged words: leave out --unit, --bpe and --truecase.")
-    steps.check_language(options.unit, options.language or "en")
+    steps.check_language(options.unit, options.language)
     if options.bpe and options.unit == "characters":
         raise InputError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
     if options.wordpiece_vocab is not None and options.unit != "wordpiece":

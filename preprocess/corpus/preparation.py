@@ -180,7 +180,7 @@ class Preparation:
 def _settings(options: Any) -> TextSettings:
     return TextSettings(
         unit=options.unit,
-        language=options.language or "en",
+        language=options.language,
         lowercase=options.lowercase,
         truecase=options.truecase,
         bpe=bool(options.bpe),

@@ -271,6 +271,7 @@ def test_a_language_without_rules_is_refused(tmp_path: Path, capsys):
     line = ("--data", file, "--unit", "moses", "--output", tmp_path / "out", "--language")
     assert prepare(*line, "xx") == 2
     assert "there are no Moses rules for --language xx: choose from as, bn, ca, cs, de, " in capsys.readouterr().err
+    assert prepare(*line, "") == 2
     assert prepare(*line, "de") == 0
     # The text.json of a model may also contain an unknown language.
     with pytest.raises(UserError, match="there are no Moses rules for --language zz"):

@@ -147,3 +147,22 @@ def test_an_output_does_not_replace_its_own_input(pair, tmp_path):
 
 def test_no_input_is_refused(tmp_path):
     assert "no input" in run("--output", tmp_path / "out").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--words", 9], "--words is for binary data: add --binarise"),
+        (["--threshold", 2], "--threshold is for binary data: add --binarise"),
+        (["--raw-data"], "--raw-data is for binary data: add --binarise"),
+        (["--dictionaries", "x", "y"], "--dictionaries is for binary data: add --binarise"),
+        (["--binarise", "bin", "--dictionaries", "x", "y"], "there is no file x: name a dictionary"),
+    ],
+)
+def test_options_of_binary_data_are_checked_before_the_text(pair, tmp_path, arguments, says):
+    """Without --binarise they had no effect, and missing dictionaries were noticed after the text was written."""
+    arguments = [tmp_path / word if word == "bin" else word for word in arguments]
+    result = run("--output", tmp_path / "out", "--train", *pair, *arguments)
+    assert result.returncode == 2
+    assert says in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.src", "a.tgt"]
