@@ -83,7 +83,7 @@ OF_TRAINING = """
 --lr-scheduler polynomial_decay --power nan --total-num-update 9 | --lr-scheduler reduce_lr_on_plateau --lr-shrink 5
 --store-ema --ema-decay 5 | --eval-bleu --eval-bleu-args nojson | --optimizer sgd --momentum nan
 --tensorboard-logdir /dev/null | --max-source-positions -3 | --required-seq-len-multiple 0 | --optimizer composite
---write-checkpoints-asynchronously | --task audio_pretraining | --task sentence_prediction
+--write-checkpoints-asynchronously | --use-plasma-view | --task audio_pretraining | --task sentence_prediction
 """
 OF_GENERATION = """
 --beam 0 | --beam -1 | --nbest 0 | --batch-size 0 | --max-tokens 0 | --max-tokens -1 | --max-len-a -5 | --max-len-b -1

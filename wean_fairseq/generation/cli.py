@@ -97,6 +97,9 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
     task = model.task.cfg
     _check_output(output, *str(task.data).split(":"), model.text.folder, getattr(task, "bert", None))
     generation = _generation_options(args)
+    if (model.search_options | generation).get("sampling") or str(task.search_preset) == "cdnpg-sampling":
+        # the sentences of a batch and the batches of a buffer share random numbers
+        output.record_draws({name: getattr(args, name) for name in ("seed", "buffer_size", "batch_size")})
     typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
     buffer_size = args.buffer_size or (1 if typed else _BUFFER)
     already_done = output.done
@@ -157,8 +160,6 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     stored = StoredModel(args.model)
     options = {name: getattr(args, name) for name in names}
     generation = _generation_options(args)
-    if "sampling" in generation:
-        generation["seed"] = args.seed
     # JSON cannot represent infinity or NaN.
     exact = {name: value if -math.inf < value < math.inf else str(value) for name, value in generation.items()}
     return {"model": stored.identity, "search": stored.search, **options, **exact}

@@ -36,13 +36,17 @@ _PIECE = 1 << 20
 
 
 class _State(Struct, forbid_unknown_fields=True):
-    """Content of the state file: options, number of lines, size of outputs, and SHA-256 of input and outputs."""
+    """Content of the state file: options, number of lines, size of outputs, and SHA-256 of input and outputs.
+
+    ``draws`` has the options on which random outputs depend.
+    """
 
     asked: dict[str, Any]
     lines: Annotated[int, Meta(ge=0)]
     bytes: Annotated[int, Meta(ge=0)]
     input: str
     output: str
+    draws: dict[str, Any] = {}
 
 
 class GrowingFile:
@@ -72,6 +76,7 @@ class GrowingFile:
         self._written: list[Path | int] = []  # the files that are written: paths, or the descriptor of an open file
         self._given = given
         self._asked = asked
+        self._draws: dict[str, Any] = {}
         self._overwrite = overwrite
         self._reads = reads
         self._input, self._output = hashlib.sha256(), hashlib.sha256()
@@ -141,11 +146,22 @@ class GrowingFile:
             return
         if state.asked != self._asked:
             raise self._mismatch("another model or other options")
+        self._draws = state.draws
         lines = self._hash_outputs(file, state.bytes)
         if size < state.bytes or lines != state.lines or self._output.hexdigest() != state.output:
             raise self._mismatch("other outputs than it has now; it was changed or damaged")
         file.truncate(state.bytes)
         self.done, self._expected = state.lines, state.input
+
+    def record_draws(self, draws: dict[str, Any]) -> None:
+        """Record the options on which random outputs depend. They are known when the model is loaded.
+
+        Raises:
+            UserError: if the existing outputs were drawn with other options.
+        """
+        if self.done and draws != self._draws:
+            raise self._mismatch("another seed, --buffer-size or --batch-size")
+        self._draws = draws
 
     def _read_state(self) -> _State:
         """Read the state file.
@@ -248,7 +264,7 @@ class GrowingFile:
             self._file.close()
 
     def _write_state(self, lines: int, size: int) -> None:
-        state = _State(self._asked, lines, size, self._input.hexdigest(), self._output.hexdigest())
+        state = _State(self._asked, lines, size, self._input.hexdigest(), self._output.hexdigest(), self._draws)
         write_text(self._state_file, json.dumps(to_builtins(state)))
 
     def _hash_lines(self, lines: Sequence[str]) -> None:

@@ -22,9 +22,9 @@ from .patches import Original
 from .settings import escape_on_terminals
 
 _PACKAGE = __name__.partition(".")[0]
-# Options that need an additional package, and the name of this package. If iopath is missing, fairseq trains nothing
-# and exits with status 0.
-_PACKAGES = {"write_checkpoints_asynchronously": "iopath", "use_plasma_view": "pyarrow"}
+# Options that need an additional module, and its name. If iopath is missing, fairseq trains nothing and exits with
+# status 0. Without pyarrow.plasma, which new versions of pyarrow do not have, it prints a traceback.
+_MODULES = {"write_checkpoints_asynchronously": "iopath", "use_plasma_view": "pyarrow.plasma"}
 # fairseq's own criterions that can train any model of this package
 _STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")
 
@@ -55,9 +55,11 @@ def parse_args_and_arch(
     values = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for the length of the schedule
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
-    for name, package in _PACKAGES.items():
-        if getattr(values, name, False) and find_spec(package) is None:
-            raise UserError(f"{flag(name)} needs the package {package}: run `pip install {package}`.")
+    for name, module in _MODULES.items():
+        if getattr(values, name, False) and not (find_spec(module.partition(".")[0]) and find_spec(module)):
+            raise UserError(
+                f"{flag(name)} needs {module}, which is not installed: install it, or leave the option out."
+            )
     if hasattr(values, "nbest") and values.task in _ours(TASK_REGISTRY):
         check_decoding(values)
     check_numbers(values, parser)

@@ -91,7 +91,10 @@ def _explain_known(error: BaseException) -> str | None:
     if module == "ast" and isinstance(error, ValueError | SyntaxError):
         return f"--model-overrides must be a dictionary, such as {{'beam': 4}} ({message[:200]})."
     if module == "fairseq_cli" and isinstance(error, ZeroDivisionError):
-        return "no sentence was decoded: all of them are longer than the model or the options allow."
+        return (
+            "no sentence was decoded: the shard is empty, or all of its sentences are longer than the model or the "
+            "options allow."
+        )
     # fairseq raises errors of these types for invalid options. An OSError from the operating system has an error
     # number, so it is excluded.
     refuses = isinstance(error, AssertionError | ValueError | NotImplementedError | OSError)

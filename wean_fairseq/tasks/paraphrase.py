@@ -207,9 +207,10 @@ class ParaphraseTask(SearchingTask):
             _, too_long = dataset.filter_indices_by_size(indices, max_positions)
             if too_long:
                 number = self.typed.start + too_long[0]
+                size = tuple(map(int, dataset.size(too_long[0])))
                 raise UserError(
                     f"{len(too_long)} sentence(s) are longer than this model takes ({max_positions} tokens, end symbol "
-                    f"included), first number {number} with {dataset.size(too_long[0])}: shorten them, or give "
+                    f"included), first number {number} with {size}: shorten them, or give "
                     "--length-policy truncate --max-pair-length N, or --skip-invalid-size-inputs-valid-test."
                 )
         return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)

@@ -208,6 +208,29 @@ def test_a_changed_part_is_never_continued(
     assert not out.exists()
 
 
+@pytest.mark.parametrize("sampled", ["option", "preset", "model"])
+def test_random_outputs_are_continued_with_the_same_draws_only(
+    model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, sampled: str
+):
+    """The lines of a buffer share random numbers. The outputs of two seeds were mixed if a preset or model sampled."""
+    options = {"option": ["--sampling"], "preset": ["--search-preset", "cdnpg-sampling"], "model": []}[sampled]
+    if sampled == "preset":
+        monkeypatch.setattr(model.task.cfg, "search_preset", "cdnpg-sampling")
+    if sampled == "model":
+        monkeypatch.setitem(model.search_options, "sampling", True)
+    line = ["--input", given, "--output", tmp_path / "out.txt", "--buffer-size", 4, *options]
+    with monkeypatch.context() as patch:
+        stop_after(model, 2, patch, KeyboardInterrupt())
+        assert generate(*line) == 130
+    for changed in (["--seed", 2], ["--buffer-size", 3], ["--batch-size", 2]):
+        assert generate(*line, *changed) == 2
+        assert "was begun with another seed, --buffer-size or --batch-size" in capsys.readouterr().err
+    assert generate(*line) == 0
+    resumed = (tmp_path / "out.txt").read_bytes()
+    assert generate(*line, "--overwrite") == 0
+    assert (tmp_path / "out.txt").read_bytes() == resumed
+
+
 def sparse(path: Path) -> None:
     """Make a file of 8 TiB that takes no space. Reading it would take an hour."""
     path.touch()
