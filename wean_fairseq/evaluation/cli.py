@@ -8,10 +8,13 @@ from pkgutil import resolve_name
 from .. import __version__
 from ..console import LARGEST_SEED, check_name, command, command_parser, number, whole_number
 from ..errors import UserError
+from ..ranges import flag
 from .corpus import lead_rows, read_corpus
 from .evaluate import Resampling, evaluate
+from .metrics.bleu import IBleu
+from .metrics.embeddings import BertScore, Similarity
 from .metrics.registry import METRICS, MetricSettings
-from .presets import METRIC_PRESETS, STANDARD, columns_for
+from .presets import METRIC_PRESETS, STANDARD, MetricColumn, columns_for
 from .report import render_all
 from .score_file import Evaluation
 from .system_arguments import SEVERAL, add_system_arguments, paths_of, read_systems
@@ -111,6 +114,7 @@ def score(args: argparse.Namespace) -> Evaluation:
     settings = MetricSettings(tokenize, args.lowercase, args.alpha, **models)
     presets = args.preset or ([] if args.metric else [STANDARD])
     columns = columns_for(presets, args.metric, settings)
+    _check_used(settings, columns)
     for column in columns:
         if column.key in args.metric and column.metric.needs_source and corpus.sources is None:
             raise UserError(f"--metric {column.key} compares with the source; give it with --src.")
@@ -122,6 +126,20 @@ def score(args: argparse.Namespace) -> Evaluation:
             f"the references are Chinese: standard metrics use --tokenize {tokenize}; choose another if it is wrong."
         )
     return evaluation
+
+
+def _check_used(settings: MetricSettings, columns: Sequence[MetricColumn]) -> None:
+    """Refuse an option of single metrics if none of them is computed."""
+    of_bert = [column for column in columns if isinstance(column.metric, BertScore)]
+    uses = {
+        "alpha": any(isinstance(column.metric, IBleu) for column in columns),
+        "bert_model": of_bert,
+        "bert_layer": of_bert,
+        "sentence_model": any(isinstance(column.metric, Similarity) for column in columns),
+    }
+    for name, used in uses.items():
+        if not used and getattr(settings, name) != getattr(MetricSettings(), name):
+            raise UserError(f"{flag(name)} has no effect on the chosen metrics: leave it out, or add --metric.")
 
 
 def split_sets(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
@@ -163,6 +181,8 @@ def score_command(arguments: list[str]) -> str:
     for args in sets.values():
         inputs += [*args.ref, *paths_of([*args.hyp, *args.generated])]
         inputs += [args.src, args.topics, args.groups, args.oov_source]
+    if shared.sentences and not shared.json and shared.format != "json":
+        raise UserError("--sentences is for JSON: add --json OUT or --format json, or leave it out.")
     check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs, overwrite=shared.overwrite)
     evaluations = {}
     for name, args in sets.items():

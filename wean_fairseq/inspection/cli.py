@@ -3,12 +3,20 @@
 import argparse
 import os
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..console import check_name, command, command_parser, configure_logging, print_message, split_name, whole_number
+from ..console import (
+    check_name,
+    command,
+    command_parser,
+    configure_logging,
+    print_message,
+    print_text,
+    split_name,
+    whole_number,
+)
 from ..errors import UserError
 from ..generation import load
 from ..optional import LazyModule, import_optional
@@ -109,8 +117,7 @@ def serve(args: argparse.Namespace) -> None:
         import_optional(library)
     with open_port(args.port) as listener:
         systems = load_systems(args)
-        sys.stdout.write(f"http://{HOST}:{listener.getsockname()[1]}/\n")
-        sys.stdout.flush()
+        print_text(f"http://{HOST}:{listener.getsockname()[1]}/\n")
         print_message("wean-inspect", "open this address in a browser; Ctrl-C ends it")
         from .server import configure, create_app  # noqa: PLC0415 - needs the extra [inspect]
 

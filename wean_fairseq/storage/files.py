@@ -340,7 +340,8 @@ def open_special(path: Path) -> BinaryIO:
         OSError: if it cannot be written, for example if it is a pipe without a reader.
     """
     if _is_open_file(path):
-        sys.stdout.flush()  # write earlier output first
+        if sys.stdout is not None:
+            sys.stdout.flush()  # write earlier output first
         descriptor = os.dup(int(path.name))
     else:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)

@@ -469,6 +469,16 @@ def test_bad_options_are_one_line(arguments: list[str], capsys: pytest.CaptureFi
     assert said.startswith("wean-evaluate") and said.endswith("see --help.\n") and said.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "option", ["--sentences", "--alpha=0.5", "--bert-layer=3", "--bert-model=folder", "--sentence-model=folder"]
+)
+def test_an_option_without_effect_is_refused(run: Run, option: str) -> None:
+    """BLEU has no weight, needs no model, and the printed table has no scores of sentences."""
+    status, _, said = run("--hyp", "A=hyp", "--ref", "ref", "--metric", "bleu", option)
+    assert status == 2
+    assert f"{option.split('=', maxsplit=1)[0]} " in said
+
+
 @pytest.mark.parametrize("option", ["--ref", "--src", "--hyp", "--generated"])
 def test_a_sparse_file_of_any_size_is_refused_at_once(run: Run, option: str) -> None:
     with Path("sparse").open("wb") as file:

@@ -54,6 +54,13 @@ def test_arguments_that_do_not_fit(arguments: list[str], says: str, capsys: pyte
     assert refused(capsys, *arguments) == f"wean-inspect: error: {says}"
 
 
+def test_a_closed_standard_output_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Python's ``sys.stdout`` is None if the command is started with ``>&-``."""
+    monkeypatch.setattr(cli, "load_systems", lambda args: [])
+    monkeypatch.setattr("sys.stdout", None)
+    assert refused(capsys, "a=b", "--data", "c").startswith("wean-inspect: error: standard output is closed, so the")
+
+
 def test_a_taken_port_is_said():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
