@@ -178,7 +178,7 @@ class Preparation:
 
 
 def _settings(options: Any) -> TextSettings:
-    return TextSettings(
+    settings = TextSettings(
         unit=options.unit,
         language=options.language,
         lowercase=options.lowercase,
@@ -190,6 +190,9 @@ def _settings(options: Any) -> TextSettings:
         unknown=options.unknown or "",
         topics=bool(getattr(options, "topics", False)),
     )
+    if options.language != "en" and options.unit in ("words", "joiner", "characters"):
+        raise InputError(f"--unit {options.unit} uses no rules of a language: leave --language out.")
+    return settings
 
 
 class Looks:

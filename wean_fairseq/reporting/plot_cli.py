@@ -187,8 +187,8 @@ def _sentences(args: argparse.Namespace) -> Drawing:
 
 
 def _read_dump(args: argparse.Namespace) -> list[Any]:
-    if args.checkpoint or args.text:
-        raise UserError("give either --dump, or --checkpoint with --data and --text, not both.")
+    if any(vars(args).get(name) for name in ("checkpoint", "data", "text", "beam", "essay_length", "bert")):
+        raise UserError("give either --dump, or --checkpoint with its options and --text, not both.")
     if kind_of_dump(args.dump) not in (args.figure, ""):  # the reader says why a file is no dump at all
         raise UserError(f"{args.dump} is not what {_DUMPS[args.figure]} writes, so there is no {args.figure} to draw.")
     if args.figure == "granularity":

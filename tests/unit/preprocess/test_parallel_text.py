@@ -149,6 +149,12 @@ def test_no_input_is_refused(tmp_path):
     assert "no input" in run("--output", tmp_path / "out").stderr
 
 
+def test_a_language_of_a_unit_without_rules_is_refused(pair, tmp_path):
+    result = run("--output", tmp_path / "out", "--train", *pair, "--language", "de")
+    assert result.returncode == 2
+    assert "--unit words uses no rules of a language: leave --language out." in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

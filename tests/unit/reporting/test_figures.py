@@ -208,6 +208,8 @@ def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
         (["provenance", "--dump", "{granularity}"], "is not what --copy-provenance writes"),
         (["provenance", "--dump", "{provenance}", "--lines", "4"], "there are only 3 sentences"),
         (["provenance", "--dump", "{provenance}", "--text", "x"], "not both"),
+        (["provenance", "--dump", "{provenance}", "--data", "x"], "not both"),
+        (["provenance", "--dump", "{provenance}", "--beam", "2"], "not both"),
         (["attention", "--checkpoint", "x"], "attention needs --checkpoint FILE, --data DIR and --text FILE."),
         (["granularity", "--dump", "nowhere"], "nowhere does not exist"),
         (["layers", "{provenance}"], "is damaged, or was not written by fairseq-train"),
