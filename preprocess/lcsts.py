@@ -85,7 +85,7 @@ def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document
 
 def _score(label: str) -> int | None:
     label = label.strip()
-    return int(label) if label.isascii() and label.isdigit() else None
+    return int(label) if label.isascii() and label.isdigit() and len(label) < 10 else None
 
 
 def build(options: Namespace, preparation: Preparation) -> None:

@@ -18,6 +18,9 @@ OPEN_MARK, LONE_MARK = "a quotation mark stays open", "a quotation mark closes n
 _SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)
 # maximum size of a row, which limits the effect of an unclosed quotation mark
 _MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26
+# If many rows have an unclosed quotation mark, so many characters are read again that later rows may continue on a few
+# lines only. A line counts as its length plus the time that it takes by itself.
+_MOST_WORK, _WORK_PER_LINE, _FEW_LINES = 1 << 27, 50, 10
 # While ``csv`` reads, this number is added to an escaped character. The result is a lone surrogate, which cannot occur
 # in UTF-8 text.
 _HIDDEN = 0xDC00
@@ -117,6 +120,7 @@ class _Lines:
         self._returned: deque[str] = deque()
         self._dialect = dialect
         self.number = 0
+        self.read_again = 0  # work of reading lines again that were pushed back, in characters
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -132,23 +136,28 @@ class _Lines:
         """Push lines back. They will be read again."""
         self._returned.extendleft(reversed(lines))
         self.number -= len(lines)
+        self.read_again += sum(map(len, lines)) + _WORK_PER_LINE * len(lines)
 
     def _protect(self, line: str) -> str:
-        """Replace the characters that ``csv`` would misread: carriage returns and escaped characters."""
-        if "\r" in line:
-            line = line.replace("\r", _hide("\r"))  # ``csv`` rejects carriage returns
-        if self._dialect.escapes and "\\" in line:
-            # Tables of MySQL and PostgreSQL also have escaped letters.
-            letters = self._dialect.delimiter == "\t" and not self._dialect.quote
-            pattern = _ESCAPE_OR_LETTER if letters else _ESCAPE
-            line = pattern.sub(lambda found: _hide(_LETTERS.get(found[1], found[1])), line)
-            while line.endswith("\\"):  # the line break is escaped
-                following = next(self._lines, None)
-                if following is None:
-                    break
-                self.number += 1
-                line = line[:-1] + _hide("\n") + self._protect(following)
-        return line
+        """Replace the characters that ``csv`` would misread: carriage returns and escaped characters.
+
+        An escaped line break joins the line and the next one.
+        """
+        # Tables of MySQL and PostgreSQL also have escaped letters.
+        letters = self._dialect.delimiter == "\t" and not self._dialect.quote
+        pattern = _ESCAPE_OR_LETTER if letters else _ESCAPE
+        joined: list[str] = []
+        following: str | None = line
+        while following is not None:
+            line = following.replace("\r", _hide("\r"))  # ``csv`` rejects carriage returns
+            following = None
+            if self._dialect.escapes and "\\" in line:
+                line = pattern.sub(lambda found: _hide(_LETTERS.get(found[1], found[1])), line)
+                if line.endswith("\\") and (following := next(self._lines, None)) is not None:
+                    self.number += 1
+                    line = line[:-1] + _hide("\n")
+            joined.append(line)
+        return "".join(joined)
 
 
 def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None = None) -> Iterator[Row]:
@@ -207,6 +216,7 @@ def _hide(character: str) -> str:
 def _quoted_row(first: str, source: _Lines, dialect: Dialect, evidence: Evidence) -> Row:
     """Read the row that starts with a line that contains quotation marks. The row may continue on further lines."""
     start, taken = source.number, [first]
+    most_lines = _MOST_LINES if source.read_again < _MOST_WORK else _FEW_LINES
 
     def supply() -> Iterator[str]:
         yield first + "\n"
@@ -214,7 +224,7 @@ def _quoted_row(first: str, source: _Lines, dialect: Dialect, evidence: Evidence
         for line in source:
             taken.append(line)
             size += len(line)
-            if len(taken) > _MOST_LINES or size > _MOST_CHARACTERS:
+            if len(taken) > most_lines or size > _MOST_CHARACTERS:
                 return
             yield line + "\n"
 

@@ -176,7 +176,7 @@ def pick(value: Any, path: str) -> Any:
     if isinstance(value, dict) and path in value:
         return value[path]
     name, _, rest = path.partition(".")
-    if isinstance(value, list) and name.isdecimal() and 1 <= int(name) <= len(value):
+    if isinstance(value, list) and name.isdecimal() and len(name) < 10 and 1 <= int(name) <= len(value):
         item = value[int(name) - 1]
     elif isinstance(value, dict) and name in value:
         item = value[name]

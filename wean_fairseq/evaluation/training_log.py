@@ -28,10 +28,10 @@ _MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d{1,18})""")
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _PATIENCE = "early stop since valid performance hasn't improved"
 # On the terminal, each line starts with the time and a logger's name, but lines in the --log-file do not.
-_VALID_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| valid on '([^']+)' subset \| (.*)$")
-_STEP_LINE = re.compile(r"(?:^|\| )epoch (\d+):\s+(\d+) / (\d+) (.*)$")
+_VALID_LINE = re.compile(r"(?:^|\| )epoch (\d{1,18}) \| valid on '([^']+)' subset \| (.*)$")
+_STEP_LINE = re.compile(r"(?:^|\| )epoch (\d{1,18}):\s+(\d{1,18}) / (\d{1,18}) (.*)$")
 # Only the first possible start in a line is tried. Otherwise, a line with many starts but no end could take hours.
-_EPOCH_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| (.*)$")
+_EPOCH_LINE = re.compile(r"(?:^|\| )epoch (\d{1,18}) \| (.*)$")
 _JSON_LINE = re.compile(r"(?:^|\| )(\{\"epoch\": .*)$")
 _END_OF_EPOCH = re.compile(r"\btrain_wall\b")
 

@@ -15,6 +15,7 @@ instead, because fairseq has an option to never generate it.
 import re
 import unicodedata
 from collections import Counter
+from itertools import groupby
 from typing import Literal, get_args
 
 from ..errors import UserError
@@ -35,6 +36,7 @@ _DIRTY = {
 # Hebrew to Mongolian, including Arabic and the Indic scripts, and symbols and emoji with their variation selectors.
 _JOINED = "\u0590-\u1cff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
 _NEEDLESS = re.compile(f"(?![\u200c\u200d])[{_ZERO_WIDTH}]|(?<![{_JOINED}])[\u200c\u200d]")
+_LONG_RUN = 1000  # number of combining marks after which sorting them is faster than Python's `normalize`
 _SPECIAL = re.compile(r"(?:(?<=\s)|^)<(/?s|pad|unk|mask|(?:oov|unk)-\d+)>(?=\s|$)")
 _ESCAPED = re.compile(r"(?:(?<=\s)|^)&lt;(/?s|pad|unk|mask|(?:oov|unk)-\d+)&gt;(?=\s|$)")
 
@@ -67,7 +69,7 @@ class Cleaner:
                 if number:
                     self.counts[name] += number
         if self.form != "none" and not unicodedata.is_normalized(self.form, line):  # type: ignore[arg-type]
-            line = unicodedata.normalize(self.form, line)  # type: ignore[arg-type]
+            line = unicodedata.normalize(self.form, _sort_marks(line))  # type: ignore[arg-type]
             self.counts["lines_normalised"] += 1
         return " ".join(line.split())
 
@@ -97,6 +99,20 @@ class Cleaner:
         if number:
             self.counts["special_tokens_escaped"] += number
         return escaped
+
+
+def _sort_marks(line: str) -> str:
+    """Return the line with long runs of combining marks in canonical order. Its normal forms stay the same.
+
+    Python's ``normalize`` needs a time that grows with the square of the length of a run.
+    """
+    if len(line) <= _LONG_RUN or line.isascii():
+        return line
+    runs = ("".join(run) for _, run in groupby(line, key=lambda letter: unicodedata.combining(letter) > 0))
+    return "".join(
+        "".join(sorted(run, key=unicodedata.combining)) if len(run) > _LONG_RUN and unicodedata.combining(run[0]) else run
+        for run in runs
+    )
 
 
 def restore_specials(line: str) -> str:

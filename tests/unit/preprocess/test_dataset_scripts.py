@@ -417,6 +417,11 @@ def test_lcsts_parts_with_scores(tmp_path):
         assert (len(found["test.src"]), len(found["valid.src"])) == (2, kept)
 
 
+def test_a_score_of_many_digits_is_none():
+    """Python refuses to convert more than 4,300 digits."""
+    assert [importlib.import_module("lcsts")._score(label) for label in (" 4 ", "9" * 5000)] == [4, None]
+
+
 def test_lcsts_tags_on_one_line_and_documents_without_end(tmp_path):
     text = "<doc id=0><summary>短</summary><short_text>长 文</short_text></doc>\n<DOC ID=1>\n<summary>丢\n"
     text += "<doc id=2>\n<short_text>\n两\n行\n</short_text>\n<summary>好</summary>\n</doc>\n"

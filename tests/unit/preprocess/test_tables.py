@@ -12,9 +12,11 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from corpus import dialects
 from corpus.command import build_parser
 from corpus.errors import InputError
 from corpus.headers import is_number
+from corpus.json_values import pick
 from corpus.output import Output
 from corpus.preparation import Preparation
 from corpus.tables import open_pairs
@@ -431,3 +433,27 @@ def test_two_text_files_are_aligned_pairs(read: Reader, tmp_path: Path):
         path.write_text("".join(f"{row[side]}\n" for row in [*MARKED, ("x", ""), MARKED[0]]))
     assert read("", paths=paths) == MARKED
     assert re.search("left out: 1 with an empty side .first: line 41.; 1 exact duplicates", read.said)
+
+
+def test_any_number_of_lines_may_be_joined_by_backslashes():
+    """3,000 lines ended in a RecursionError. Closed form: each line break becomes part of the cell around it."""
+    dialect = dialects.Dialect(",", quote='"', escapes=True)
+    (row,) = dialects.read_rows(["x,y\\"] * 3000 + ["x,y"], dialect)
+    assert row.cells == ["x", *["y\nx"] * 3000, "y"]
+
+
+def test_unclosed_marks_do_not_read_1000_lines_again_for_each_row(monkeypatch):
+    """A file of 3.6 MB took minutes. After the limit of work, a row may continue on ten lines only."""
+    monkeypatch.setattr(dialects, "_MOST_WORK", 10_000)
+    dialect = dialects.Dialect(",", quote='"')
+    short, long = ['"a', *["b"] * 8, 'c",d'], ['"a', *["b"] * 18, 'c",d']
+    rows = list(dialects.read_rows([*short, *long, 'a"," b'] + ["x,y"] * 999 + [*short, *long], dialect))
+    whole = ["\n".join(["a", *["b"] * number, "c"]) for number in (8, 18)]
+    assert [row.cells[0] for row in rows if not row.problem and row.cells != ["x", "y"]][:3] == [*whole, whole[0]]
+    assert [row.line for row in rows if row.problem == dialects.OPEN_MARK] == [31, 1041]
+
+
+def test_a_name_of_many_digits_is_no_number_of_an_item():
+    """Python refuses to convert more than 4,300 digits."""
+    assert pick(["a", "b"], "2") == "b"
+    assert pick(["a", "b"], "9" * 5000) is None
