@@ -172,6 +172,12 @@ def print_message(program: str, text: str) -> None:
         sys.stderr.flush()
 
 
+def open_standard_error() -> None:
+    """Open the null device as standard error if it is closed. Otherwise progress bars and warnings would fail."""
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it stays open
+
+
 def standard_output() -> TextIO:
     """Return ``sys.stdout``. Raise ``UserError`` if standard output is closed."""
     if sys.stdout is None:
@@ -263,6 +269,7 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
         printed in one sentence. It is `BROKEN_PIPE` if the reader of the output has closed the pipe. It is
         `INTERRUPTED` after Ctrl-C.
     """
+    open_standard_error()
     try:
         result = work()
         if isinstance(result, int):

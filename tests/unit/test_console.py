@@ -97,6 +97,20 @@ def test_closed_output() -> None:
     assert run_in_shell(">&- 2>&-") == (2, "")
 
 
+PROGRESS = """
+import sys
+from tqdm import tqdm
+from wean_fairseq.console import exit_status
+sys.exit(exit_status("prog", lambda: sum(tqdm([3, 4], disable=None))))
+"""
+
+
+def test_closed_standard_error_does_not_stop_a_command() -> None:
+    """A progress bar asks ``sys.stderr`` whether it is a terminal, and Python's ``sys.stderr`` is None here."""
+    line = ["bash", "-c", '"$0" -c "$1" 2>&-', sys.executable, PROGRESS]
+    assert subprocess.run(line, check=False).returncode == 7
+
+
 #: The program prints its help, its version, or an error about its arguments.
 HELP = """
 import sys

@@ -18,6 +18,7 @@ from fairseq.registry import REGISTRIES
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from ..console import open_standard_error
 from ..errors import explanations, one_line, sentence_of
 
 # torch's messages if the other process of a connection has ended or does not answer.
@@ -38,6 +39,7 @@ def show_errors_as_sentences() -> None:
 
     ``WEAN_TRACEBACK=1`` shows the traceback.
     """
+    open_standard_error()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # otherwise Hydra prints a traceback of each error itself
     if explain not in explanations:
         explanations.append(explain)

@@ -26,7 +26,7 @@ from ..modules.output_matmul import exact_products
 from .epoch_batches import EpochBatches
 
 logger = logging.getLogger(__name__)
-_WRITTEN = ("copy_provenance", "granularity_dump")  # options that name files to write
+WRITTEN = ("copy_provenance", "granularity_dump")  # options that name files to write
 
 
 @dataclass
@@ -59,7 +59,7 @@ class GuardedTask(TranslationTask):
     def setup_task(cls, cfg: GuardedConfig, **kwargs: Any) -> "GuardedTask":
         """Load the dictionaries. Raise ``UserError`` if a file has changed since its checksum was recorded."""
         if kwargs.get("from_checkpoint"):
-            for name in _WRITTEN:  # a checkpoint must not determine which files this process writes
+            for name in WRITTEN:  # a checkpoint must not determine which files this process writes
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
         check_data(sorted(Path(split_paths(cfg.data)[0]).glob("dict.*.txt")))

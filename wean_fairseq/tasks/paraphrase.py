@@ -30,6 +30,7 @@ from ..ranges import flag
 from ..search.output_writer import OutputWriter, describe_granularity, describe_provenance
 from ..search.traces import follow, has_traces
 from .epoch_batches import AnnouncedBatches
+from .guarded import WRITTEN
 from .searching import SearchingConfig, SearchingTask
 
 logger = logging.getLogger(__name__)
@@ -187,7 +188,14 @@ class ParaphraseTask(SearchingTask):
         return built
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the criterion. Raise ``UserError`` if it cannot be used with slots."""
+        """Build the criterion, which only trainings and validations have.
+
+        Raises:
+            UserError: if it cannot be used with slots, or if an option names an output of the search.
+        """
+        for name in WRITTEN:
+            if getattr(self.cfg, name) is not None:
+                raise UserError(f"{flag(name)} is for fairseq-generate and fairseq-interactive: leave it out.")
         if self.target_dictionary.num_slots and getattr(cfg, "_name", None) == "label_smoothed_cross_entropy":
             raise UserError(
                 "--criterion label_smoothed_cross_entropy spreads probability over slots that a sentence does not use, "

@@ -108,11 +108,9 @@ def _sort_marks(line: str) -> str:
     """
     if len(line) <= _LONG_RUN or line.isascii():
         return line
-    runs = ("".join(run) for _, run in groupby(line, key=lambda letter: unicodedata.combining(letter) > 0))
-    return "".join(
-        "".join(sorted(run, key=unicodedata.combining)) if len(run) > _LONG_RUN and unicodedata.combining(run[0]) else run
-        for run in runs
-    )
+    runs = (list(run) for _, run in groupby(line, key=lambda letter: unicodedata.combining(letter) > 0))
+    # other letters have the class 0, so sorting does not change their order
+    return "".join("".join(sorted(run, key=unicodedata.combining) if len(run) > _LONG_RUN else run) for run in runs)
 
 
 def restore_specials(line: str) -> str:

@@ -149,6 +149,14 @@ def test_missing_directory_dictionary_and_split_are_named(data, tmp_path):
         make_task(data)
 
 
+def test_outputs_of_the_search_are_refused_in_a_training(data):
+    """fairseq-train ignored the names of files that only fairseq-generate and fairseq-interactive write."""
+    for name in ("copy_provenance", "granularity_dump"):
+        task = make_task(data, **{name: str(data / "out")})
+        with pytest.raises(UserError, match=f"--{name.replace('_', '-')} is for fairseq-generate and fairseq-inter"):
+            task.build_criterion(Namespace(_name="model_loss"))
+
+
 def test_one_language_alone_is_not_ignored(data):
     """fairseq infers both languages if one is missing, and used the inferred ones without a message."""
     for given in ({"source_lang": "tgt"}, {"target_lang": "other"}):
