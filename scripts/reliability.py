@@ -75,9 +75,9 @@ TEMPLATE = """\
   `--update-freq` it continues.
 * **Two trainings cannot use one `--save-dir`, nor two runs one `RUN`**, if the file system has locks. The second ends
   with a message.
-* **An output option replaces a file only with `--overwrite`.** `wean-report` replaces its own reports, and a recipe its
-  own files in its own `RUN`. Permissions are kept, and links are followed. Devices and pipes are written through, or
-  rejected.
+* **An output option replaces a file only with `--overwrite`.** `wean-report` replaces its own reports, a recipe its own
+  files in its own `RUN`, and fairseq's `--results-path` its `generate-*.txt`. Permissions are kept, and links are
+  followed. Devices and pipes are written through, or rejected.
 * **A finished training is not changed** when its command is repeated. A command with `--restore-file` starts from
   that checkpoint each time.
 * **A file under its final name is complete.** Partial files `.wean-*.partial` of a killed process are removed by the
