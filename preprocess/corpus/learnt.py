@@ -11,7 +11,7 @@ from pathlib import Path
 from corpus.errors import InputError
 from wean_fairseq.optional import import_optional
 from wean_fairseq.text.casing import cased_words
-from wean_fairseq.text.steps import TextStep
+from wean_fairseq.text.steps import LONGEST_WORD, TextStep
 
 
 def learn_truecaser(lines: Iterable[str], path: Path) -> None:
@@ -29,18 +29,19 @@ def learn_truecaser(lines: Iterable[str], path: Path) -> None:
 
 
 def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
-    """Learn ``merges`` merges of byte pair encoding, and write their codes.
+    """Learn ``merges`` merges of byte pair encoding, and write their codes. Extremely long words are left out.
 
     Raises:
         InputError: if the text is too small to learn from.
     """
     learner = import_optional("subword_nmt.learn_bpe")
+    usual = (" ".join(word for word in line.split() if len(word) <= LONGEST_WORD) for line in lines)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         # The progress bar of subword-nmt cannot be disabled.
         quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
         try:
             with quiet:
-                learner.learn_bpe(lines, file, merges)
+                learner.learn_bpe(usual, file, merges)
         except (IndexError, ValueError) as error:  # raised if no pair is left to merge
             raise InputError(f"the training text has not enough words to learn {merges} merges from.") from error
 

@@ -188,7 +188,8 @@ def read_run(path: Path) -> Run:
     for file in scores:
         _read_scores(run, file)
     written = [file.stat().st_mtime for file in [*logs, *scores] if file.is_file()]
-    run.date = date.fromtimestamp(max(written)).isoformat() if written else ""
+    with suppress(ValueError, OverflowError, OSError):  # no file, or a time before the year 1 or after 9999
+        run.date = date.fromtimestamp(max(written)).isoformat()
     # names of the scored systems, in the order of the recipe
     scored = [name for test in run.sets.values() for name in test.evaluation.scores]
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}

@@ -133,13 +133,15 @@ def _tell_smileys(tokens: list[str]) -> list[str]:
     A full stop after a smiley stays separate.
     """
     result: list[str] = []
+    depth = 0  # number of brackets that are open
+    last_closing = max((place for place, token in enumerate(tokens) if token == ")"), default=-1)
     for place, token in enumerate(tokens):
         if token[0] != _SMILEY:
+            depth += (token == "(") - (token == ")")
             after_smiley = result and result[-1][0] == _SMILEY and token in (".", "!", "?")
             result[-1:] = [f"{result[-1]}{_SPACE}{token}"] if after_smiley else [*result[-1:], token]
-        elif (token[-1] == ")" and result.count("(") > result.count(")")) or (
-            token[-1] == "(" and ")" in tokens[place:]
-        ):
+        elif (token[-1] == ")" and depth > 0) or (token[-1] == "(" and last_closing > place):
+            depth += token.count("(") - token.count(")")
             result += token[1:]
         else:
             result.append(token)

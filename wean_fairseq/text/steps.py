@@ -22,6 +22,8 @@ TextStep = Callable[[str], str]
 TokenUnit = Literal["words", "joiner", "characters", "moses", "jieba", "wordpiece"]
 UNITS = get_args(TokenUnit)
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
+#: Byte pair encoding takes a time that grows with the square of a word's length, so longer words are cut.
+LONGEST_WORD = 1000
 _LONGEST_VERSION = 100  # maximum number of characters in the first line of BPE codes, such as #version: 0.2
 MARK = "￭"  # mark that the unit joiner attaches to tokens where the text has no space
 
@@ -155,7 +157,7 @@ def bpe(path: Path, mark: str = "") -> TextStep:
     """Return the step that splits words with the learnt codes. All pieces except the last end with ``@@``.
 
     Args:
-        path: path of the codes.
+        path: path of the codes. Parts of longer words than ``LONGEST_WORD`` are split separately.
         mark: a mark at the start or the end of tokens that is not part of the word. It stays on the first or the last
             piece.
 
@@ -177,7 +179,10 @@ def bpe(path: Path, mark: str = "") -> TextStep:
         word = token.strip(mark) if mark else token
         if not word:
             return [token]
-        split = coder.segment_tokens([word])
+        split = coder.segment_tokens([word[:LONGEST_WORD]])
+        for start in range(LONGEST_WORD, len(word), LONGEST_WORD):
+            split[-1] += "@@"
+            split += coder.segment_tokens([word[start : start + LONGEST_WORD]])
         if split[-1].endswith("@@"):  # a literal @@ would join the next token to this word
             split[-1:] = [f"{split[-1][:-1]}@@", "@"]
         if mark:

@@ -293,6 +293,16 @@ def test_bpe_is_learnt_applied_and_undone(tmp_path):
     assert Text(TextSettings(bpe=True)).restore(pieces) == "lowest slower"
 
 
+def test_bpe_cuts_words_of_more_than_1000_characters(tmp_path):
+    """A word of a million characters took more than a minute. Its pieces still give the word back."""
+    word = "ab" * 1000 + "c"
+    learnt.learn_bpe([f"ab ab ab {word}\n"] * 2, tmp_path / "codes", 1)
+    assert (tmp_path / "codes").read_text(encoding="utf-8") == "#version: 0.2\na b</w>\n"
+    pieces = steps.bpe(tmp_path / "codes")(f"ab {word}")
+    assert steps.undo_bpe(pieces) == f"ab {word}"
+    assert pieces.split().count("ab@@") == 2  # at both cuts: the codes join a and b only at the end of a part
+
+
 def test_bpe_codes_with_a_long_version_are_refused(tmp_path):
     """Without this check, subword-nmt took hours to read a version of 150,000 times ".0" and an x."""
     (tmp_path / "codes").write_text(f"#version: {'.0' * 150_000}x\na b</w>\n", encoding="utf-8")
