@@ -181,6 +181,11 @@ def score_command(arguments: list[str]) -> str:
     for args in sets.values():
         inputs += [*args.ref, *paths_of([*args.hyp, *args.generated])]
         inputs += [args.src, args.topics, args.groups, args.oov_source]
+    for args in (shared, *sets.values()):
+        if args.intervals and not args.resamples:
+            raise UserError("--intervals needs resamples: leave it out, or --resamples 0.")
+        if (args.all_pairs or args.correction) and not (args.resamples and args.trials):
+            raise UserError("--all-pairs and --correction need tests: leave them out, or --resamples 0 and --trials 0.")
     if shared.sentences and not shared.json and shared.format != "json":
         raise UserError("--sentences is for JSON: add --json OUT or --format json, or leave it out.")
     check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs, overwrite=shared.overwrite)

@@ -25,6 +25,7 @@ from ..evaluation.text_files import read_bytes, read_lines, read_typed_json
 from ..evaluation.training_log import TrainingLog, read_log
 from ..ranges import Count
 from ..storage.files import no_file, read_regular
+from ..storage.run_settings import is_settings
 from .dumps import kind_of_dump
 
 _DEPTH = 4  # maximum depth at which run directories are searched
@@ -201,7 +202,7 @@ def read_run(path: Path) -> Run:
 def _read_settings(run: Run) -> None:
     """Read the settings of the recipe from the run directory or, if a recipe has several parts, from its parent."""
     for file in (run.path / "settings", run.path.parent / "settings"):
-        if file.is_file():
+        if _is_inside(file, file.parent) and is_settings(file):
             pairs = (line.partition("=") for line in read_lines(file))
             run.settings = {name: value for name, separator, value in pairs if separator}
             break
@@ -316,11 +317,16 @@ def _locate(folder: Path, file: DataFile, likely: list[str]) -> Path | None:
     places = sorted(place for place in folder.iterdir() if place.is_dir())
     for place in sorted(places, key=lambda place: place.name not in likely):
         try:
-            if sha256(read_regular(place / name)).hexdigest() == file.sha256:
+            if _is_inside(place / name, folder) and sha256(read_regular(place / name)).hexdigest() == file.sha256:
                 return place / name
         except OSError:  # there is no such file, the name is impossible, or the file cannot be read
             continue
     return None
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Return False for a link that leads out of a folder, so that a report never shows files outside of the run."""
+    return path.resolve().is_relative_to(folder.resolve())
 
 
 def _read_outputs(run: Run, test: ScoredSet, name: str, path: Path) -> None:

@@ -29,6 +29,7 @@ from ..generation.cli import main as generate
 from ..reporting.report_cli import main as write_report
 from ..storage.files import no_file, read_regular, sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
+from ..storage.run_settings import is_settings
 from ..storage.saved_tables import is_saved_table, table_files
 from ..storage.search import options_line, read_search
 from ..tasks.searching import check_search
@@ -157,10 +158,13 @@ class TrainingRun:
         # Every run writes its settings first. Therefore a folder with files but without settings does not belong to a
         # run.
         others = {path.name for path in work.iterdir()} - {SAVED_TABLES, state.LOCK} if work.is_dir() else set()
-        if others and not state.is_settings(work / "settings"):
+        if others and not is_settings(work / "settings"):
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
         state.check_entries(work)
-        is_ours = self._published == _checksums_of(folder) != ""
+        # The last run may have been killed after it had written the folder.
+        is_ours = self._published == _checksums_of(folder) != "" or (
+            (folder / FILE).is_file() and _read_mark(self.work / "published").endswith(f"\n{_unfinished(folder)}\n")
+        )
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")
         for place in (folder.absolute(), work.absolute()):
@@ -363,6 +367,7 @@ class TrainingRun:
             say(f"model: done before ({folder})")
             return
         options: dict[str, Any] = {"note": note, "scores": scores, "documents": documents}
+        write_text(mark, f"{_checksums_of(folder)}\n{_unfinished(folder)}\n")
         export(checkpoint, folder, self.data, self.text, verify=True, overwrite=True, **options)
         write_text(mark, f"{_checksums_of(folder)}\n{made_from}\n")
         texts = "topics.txt" if self.settings.task == "essay" else "sentences.txt"
@@ -413,6 +418,11 @@ def _sentence(text: str) -> str:
     """Return the last error message in the output of a program. Return an empty text if there is none."""
     found = [match[1] for line in text.splitlines() if (match := _ERROR.search(line))]
     return found[-1] if found else ""
+
+
+def _unfinished(folder: Path) -> str:
+    """Return the mark of a run that is writing its model folder."""
+    return f"unfinished {hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()}"
 
 
 def _checksums_of(folder: Path) -> str:

@@ -188,7 +188,9 @@ def _placed(folder: Path | None, value: Any) -> Any:
         return [_placed(folder, part) for part in value]
     if not isinstance(value, str) or not value:
         return value
-    value = value if folder is None else os.path.normpath(folder / value)
+    if folder is not None:
+        short = os.path.normpath(folder / value)  # another file if ".." follows a link to a folder
+        value = short if os.path.realpath(short) == os.path.realpath(folder / value) else str(folder / value)
     return f"./{value}" if value.startswith("-") else value
 
 
@@ -262,6 +264,11 @@ def split_value(words: Sequence[str]) -> int | list[str]:
     return whole_number(1)(words[0]) if is_number else list(words)
 
 
+def _real(path: str | Path) -> Path:
+    """Return a path without links to folders, from which other paths can be counted by ``..``."""
+    return Path(path).parent.resolve() / Path(path).name
+
+
 def write_toml(settings: Settings, folder: Path) -> str:
     """Return the settings as TOML, with paths relative to ``folder``."""
     lines = [f"# Settings of this model. To repeat its training: wean-train --config {FILE} --output another-folder"]
@@ -270,7 +277,7 @@ def write_toml(settings: Settings, folder: Path) -> str:
         if value in (None, "") or (name == "work"):
             continue
         if name in _PATHS and not isinstance(value, int):
-            paths = [os.path.relpath(path, folder) for path in settings.files(_attribute(name))]
+            paths = [os.path.relpath(_real(path), folder.resolve()) for path in settings.files(_attribute(name))]
             value = paths if isinstance(value, list) else paths[0]
         lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f"))
     return "".join(f"{line}\n" for line in lines)

@@ -23,12 +23,11 @@ from msgspec import Struct
 from ..console import OneLineParser, print_text
 from ..errors import UserError, printable, sentence_of
 from ..storage.files import open_growing, read_regular, sha256_of, write_text
+from ..storage.run_settings import HASH
 from .defaults import ARCHS_OF
 
 CHANGED = 3  # exit status if settings have changed
 LOCK = ".run.lock"  # file in the folder of a run that the run locks. Recipes also lock it
-_HASH = "SHA-256 of "
-_RECORDED = re.compile(rf"SEED=[0-9]+|{_HASH}.+=[0-9a-f]{{64}}")  # a line that the settings of every run have
 # names of files, and of folders, in a work folder
 _FILE = re.compile(r"settings|command|published|\.trained|.*\.(json|jsonl|md|source|log|out|txt|pt|src|tgt|lock)")
 _FOLDER = re.compile("|".join(["text", "bin", "report", "tables", *chain(*ARCHS_OF.values())]))
@@ -96,7 +95,7 @@ def input_lines(paths: list[Path]) -> list[str]:
     for path in dict.fromkeys(paths):
         seen[path.name] += 1
         number = f" ({seen[path.name]})" if seen[path.name] > 1 else ""
-        lines.append(f"{_HASH}{path.name}{number}={sha256_of(path)}")
+        lines.append(f"{HASH}{path.name}{number}={sha256_of(path)}")
     return lines
 
 
@@ -123,15 +122,6 @@ def compare_settings(file: Path, lines: list[str]) -> list[str]:
     ]
 
 
-def is_settings(file: Path) -> bool:
-    """Return True if a file has settings of a run. Recipes recognise them in the same way."""
-    try:
-        lines = read_regular(file).decode("utf-8", errors="replace").splitlines()
-    except OSError:
-        return False
-    return all("=" in line for line in lines) and any(map(_RECORDED.fullmatch, lines))
-
-
 def check_entries(work: Path) -> None:
     """Raise ``UserError`` if an entry of the work folder of wean-train would be replaced or written by mistake.
 
@@ -152,10 +142,10 @@ def _values(lines: list[str]) -> dict[str, str]:
 
 
 def _change(name: str, old: str | None, new: str | None) -> str:
-    if name.startswith(_HASH) and old and new:
-        return f"the content of {_printable(name.removeprefix(_HASH))}: SHA-256 {_printable(old)[:12]} -> {new[:12]}"
+    if name.startswith(HASH) and old and new:
+        return f"the content of {_printable(name.removeprefix(HASH))}: SHA-256 {_printable(old)[:12]} -> {new[:12]}"
     empty = "on" if name.startswith("--") else "not set"
-    old, new = (value and value[:12] if name.startswith(_HASH) else value for value in (old, new))
+    old, new = (value and value[:12] if name.startswith(HASH) else value for value in (old, new))
     shown = ("not given" if value is None else _printable(value) or empty for value in (old, new))
     return f"{_printable(name)}: {' -> '.join(shown)}"
 
