@@ -1,5 +1,6 @@
 """Check the types of a checkpoint's members and options. All code that reads a checkpoint relies on these types."""
 
+import math
 from argparse import Namespace
 from dataclasses import is_dataclass
 from types import NoneType
@@ -21,6 +22,8 @@ OTHERS = "any other"  # key for all members of a dictionary whose names are not 
 _MOST_SHARED = 2  # maximum ratio of the bytes of all distinct tensors in a storage to the bytes of the storage
 _NUMBER = (int, float)
 _COUNT = range(2**62)
+_NUMBERS_OF_STATE = ("step", "RMS")  # entries of an optimiser's state that are not as large as the parameter
+_MAY_BE_NEGATIVE = ("decay_rate",)  # of adafactor
 _DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8}
 _DTYPES |= {torch.int8, torch.int16, torch.int32, torch.int64}
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
@@ -199,8 +202,9 @@ def _kinds(section: str, name: str | None) -> DictConfig:
 def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
     """Return the first part of a loaded optimiser state that makes the next step fail, or ``None``.
 
-    Options must have the types of their defaults. If several parameters have an entry of the same name in the state,
-    its type must be the same for all of them.
+    Options must have the types of their defaults and be in their ranges. If several parameters have an entry of the
+    same name in the state, its type must be the same for all of them. A tensor must have the shape of its parameter: a
+    fused optimiser would read and write outside of a smaller one.
     """
     for group in optimizer.param_groups:
         # an optimiser that combines several optimisers has no defaults
@@ -208,17 +212,49 @@ def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
             # Newer versions of PyTorch have boolean options that are missing in the checkpoints of older versions.
             if not _alike(group.get(name, default if isinstance(default, bool) else None), default):
                 return str(name)
+            if not _is_in_range(name, group.get(name)):
+                return str(name)
     kinds: dict[str, type] = {}
     names: set[frozenset[str]] = set()
-    for entries in getattr(optimizer, "state", {}).values():
+    for parameter, entries in getattr(optimizer, "state", {}).items():
         if not isinstance(entries, dict):
             return "state"
         names.add(frozenset(entries))
         for name, value in entries.items():
-            if kinds.setdefault(name, type(value)) is not type(value):
+            if kinds.setdefault(name, type(value)) is not type(value) or not _fits(parameter, name, value):
                 return str(name)
     lacking = (more - fewer for more in names for fewer in names if fewer < more and fewer)
     return next((str(min(missing)) for missing in lacking), None)
+
+
+def _is_in_range(name: str, value: Any) -> bool:
+    """Return True if the numbers in an option are finite, and shares below 1 and other numbers not negative."""
+    if isinstance(value, list | tuple):
+        return all(_is_in_range(name, number) for number in value)
+    if isinstance(value, bool) or not isinstance(value, int | float | Tensor):
+        return True
+    most = 1 if name.startswith("beta") else math.inf
+    return math.isfinite(value) and (name in _MAY_BE_NEGATIVE or 0 <= float(value) < most)
+
+
+def _fits(parameter: Any, name: str, value: Any) -> bool:
+    """Return True if an entry of the state has the shape of its parameter, or is a number that is possible."""
+    if name in _NUMBERS_OF_STATE:
+        return not isinstance(value, int | float | Tensor) or (
+            (not isinstance(value, Tensor) or value.numel() == 1) and 0 <= float(value) < math.inf
+        )
+    if not isinstance(value, Tensor) or not isinstance(parameter, Tensor):
+        return True
+    shape = parameter.shape  # adafactor stores the means of rows and columns
+    return value.shape in ((shape[:-1], shape[:-2] + shape[-1:]) if name.endswith(("_row", "_col")) else (shape,))
+
+
+def align_state(optimizer: Optimizer) -> None:
+    """Store the tensors of a loaded state in the memory layout of their parameters, as fused optimisers expect."""
+    for parameter, entries in getattr(optimizer, "state", {}).items():
+        for name, value in entries.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape and value.stride() != parameter.stride():
+                entries[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
 
 def _alike(value: Any, default: Any) -> bool:

@@ -21,7 +21,7 @@ from ..checkpoints import training_lock, writing
 from ..checkpoints.export import WEIGHTS, read_model
 from ..checkpoints.reading import options_of, read_checkpoint
 from ..checkpoints.resume import LAST, Choice, choose, is_named, others_of
-from ..checkpoints.structure import wrong_in_optimizer
+from ..checkpoints.structure import align_state, wrong_in_optimizer
 from ..errors import UserError, sentence_of, shown
 from ..storage.files import remove_partial
 from ..storage.manifest import Damaged, Manifest
@@ -135,7 +135,8 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
         raise
     wrong = wrong_in_optimizer(trainer.optimizer.optimizer) if path is not None else None
     if wrong is not None:
-        raise _cannot_resume(path, f"{wrong} of the optimiser has the wrong type or size")
+        raise _cannot_resume(path, f"{wrong} of the optimiser has the wrong type, size or value")
+    align_state(trainer.optimizer.optimizer)
     # a run that starts from a named checkpoint counts as a new run, even if an earlier run ended with this checkpoint
     if names_one:
         stopping.forget_patience()

@@ -4,6 +4,7 @@ A checkpoint that would run code is refused, and its code does not run.
 """
 
 import argparse
+import math
 import os
 import pickle
 import re
@@ -16,12 +17,13 @@ from typing import Any
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.optim.adafactor import Adafactor
 
 from tests.fuzz.wrong_types import GONE
 from wean_fairseq.checkpoints.average import average
 from wean_fairseq.checkpoints.export import export
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
-from wean_fairseq.checkpoints.structure import odd_value, wrong_in_optimizer
+from wean_fairseq.checkpoints.structure import align_state, odd_value, wrong_in_optimizer
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
 from wean_fairseq.host import safe_globals
@@ -635,6 +637,17 @@ def stepped() -> torch.optim.Adam:
         ({"amsgrad": 1}, {}, "amsgrad"),
         ({}, {"exp_avg": [1.0, 1.0]}, "exp_avg"),
         ({}, {"exp_avg": GONE}, "exp_avg"),
+        # A fused kernel would read outside of a smaller tensor, and Adam takes roots of betas and of the step.
+        ({}, {"exp_avg": torch.zeros(1)}, "exp_avg"),
+        ({}, {"exp_avg": torch.zeros(())}, "exp_avg"),
+        ({}, {"exp_avg_sq": torch.zeros(2, 1)}, "exp_avg_sq"),
+        ({}, {"exp_avg_sq": torch.zeros(5)}, "exp_avg_sq"),
+        ({}, {"step": torch.tensor(-5.0)}, "step"),
+        ({}, {"step": torch.ones(2)}, "step"),
+        ({"betas": (2, 3)}, {}, "betas"),
+        ({"betas": (0.9, 1)}, {}, "betas"),
+        ({"eps": -1.0}, {}, "eps"),
+        ({"lr": math.nan}, {}, "lr"),
     ],
 )
 def test_a_state_with_which_an_optimiser_makes_no_step_is_named(group, entry, wrong):
@@ -645,6 +658,28 @@ def test_a_state_with_which_an_optimiser_makes_no_step_is_named(group, entry, wr
             if changes[name] is GONE:
                 del members[name]
     assert wrong_in_optimizer(optimizer) == wrong
+
+
+def test_the_state_of_adafactor_is_accepted():
+    """It has the means of rows and columns, and a negative option."""
+    parameters = [torch.nn.Parameter(torch.ones(shape)) for shape in ((2,), (2, 3), (2, 3, 4))]
+    optimizer = Adafactor(parameters)
+    sum(parameter.sum() for parameter in parameters).backward()
+    optimizer.step()
+    assert wrong_in_optimizer(optimizer) is None
+
+
+def test_a_state_of_another_memory_layout_is_stored_in_that_of_the_parameter():
+    parameter = torch.nn.Parameter(torch.arange(6.0).view(2, 3))
+    optimizer = torch.optim.Adam([parameter])
+    parameter.sum().backward()
+    optimizer.step()
+    state = optimizer.state[parameter]
+    before = state["exp_avg"].clone()
+    state["exp_avg"] = state["exp_avg"].t().contiguous().t()
+    align_state(optimizer)
+    assert state["exp_avg"].stride() == parameter.stride() == (3, 1)
+    assert torch.equal(state["exp_avg"], before)
 
 
 def test_a_state_of_a_parameter_is_a_dictionary():
