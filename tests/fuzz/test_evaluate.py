@@ -84,7 +84,7 @@ def test_every_score_belongs_to_its_line(examples, reliability):
             rows = [line for line in (folder / "md").read_text(encoding="utf-8").split("\n") if line.startswith("|")]
             assert len(rows) == 4  # table header, separator line, row of the source and row of the system
             assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(METRICS) + 2}
-            assert f"{len(written)} sentences" in out
+            assert out.startswith(f"{len(written)} sentence{'s' * (len(written) != 1)}, 1 reference\n")
 
     tokenize = st.sampled_from([[], *(["--tokenize", name] for name in ("13a", "none", "zh", "char"))])
     attempt(
