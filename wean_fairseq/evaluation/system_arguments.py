@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..console import split_name
+from ..errors import UserError
+from ..ranges import flag
 from .output_reader import PIECES, SystemOutput, read_generated, read_plain
 from .text_files import read_lines
 
@@ -41,7 +43,14 @@ def read_output_log(args: argparse.Namespace, name: str, path: str, oov_source: 
 
 
 def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[SystemOutput]:
-    """Read the outputs of all systems. The outputs in plain files come first."""
+    """Read the outputs of all systems. The outputs in plain files come first.
+
+    Raises:
+        UserError: if a file cannot be read, or if an option for logs is given without a log.
+    """
+    for name in ("tokens", "oov_source"):
+        if getattr(args, name) and not args.generated:
+            raise UserError(f"{flag(name)} is for --generated, a log of fairseq-generate: leave it out.")
     systems = []
     for argument in args.hyp:
         name, path = split_name(argument, "--hyp")
