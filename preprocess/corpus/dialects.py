@@ -18,8 +18,8 @@ OPEN_MARK, LONE_MARK = "a quotation mark stays open", "a quotation mark closes n
 _SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)
 # maximum size of a row, which limits the effect of an unclosed quotation mark
 _MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26
-# If many rows have an unclosed quotation mark, so many characters are read again that later rows may continue on a few
-# lines only. A line counts as its length plus the time that it takes by itself.
+# Lines after an unclosed quotation mark are read again. After this work, later rows may continue on a few lines only.
+# Work is counted in characters, and each line counts as a number of characters more.
 _MOST_WORK, _WORK_PER_LINE, _FEW_LINES = 1 << 27, 50, 10
 # While ``csv`` reads, this number is added to an escaped character. The result is a lone surrogate, which cannot occur
 # in UTF-8 text.
