@@ -363,21 +363,36 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_partial(folder.parent, folder.name)
     partial, descriptor = _create_locked(folder.parent, is_folder=True)
-    # both are inside ``partial``, so that the block can lock the new folder
-    new, old = partial / "new" / folder.name, partial / "old" / folder.name
     try:
-        new.mkdir(parents=True)
-        keep_permissions(folder, new, stat.S_IRWXU)
-        yield new
+        yield make_new(partial, folder)
+        put_in_place(partial, folder, replace=replace)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        os.close(descriptor)
+
+
+def make_new(partial: Path, folder: Path) -> Path:
+    """Create the folder inside ``partial`` that ``put_in_place`` renames to ``folder``, and return its path."""
+    new = partial / "new" / folder.name
+    new.mkdir(parents=True)
+    keep_permissions(folder, new, stat.S_IRWXU)
+    return new
+
+
+def put_in_place(partial: Path, folder: Path, *, replace: bool) -> None:
+    """Rename the folder of ``make_new`` to ``folder``.
+
+    With ``replace``, an older folder is moved into ``partial`` first, where ``remove_partial`` finds it after a kill.
+    """
+    old = partial / "old" / folder.name
+    try:
         if replace and folder.exists():
             old.parent.mkdir()
             folder.replace(old)
-        new.replace(folder)
+        (partial / "new" / folder.name).replace(folder)
     finally:
         if old.exists() and not folder.exists():
             old.replace(folder)
-        shutil.rmtree(partial, ignore_errors=True)
-        os.close(descriptor)
 
 
 def remove_partial(folder: Path, target: str = "") -> int:
