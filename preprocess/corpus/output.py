@@ -30,7 +30,15 @@ from msgspec import Struct, convert
 
 from corpus.errors import InputError
 from corpus.reading import read_beginning
-from wean_fairseq.storage.files import make_new, no_file, put_in_place, read_json, remove_partial, sha256_of
+from wean_fairseq.storage.files import (
+    check_not_current,
+    make_new,
+    no_file,
+    put_in_place,
+    read_json,
+    remove_partial,
+    sha256_of,
+)
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
@@ -97,6 +105,7 @@ class Output:
         remove_partial(self.path.parent, self.path.name)
         check_free(self.path, self.head["script"], self.overwrite)
         try:
+            check_not_current(self.path)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._partial.mkdir(exist_ok=True)
             self._lock = os.open(self._partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -30,6 +30,7 @@ _UNPACKED, _LARGEST_RATIO = 1 << 22, 50
 LARGEST_TEXT = 1 << 28  # maximum size in bytes of a dictionary, or of a file with learnt text steps
 ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load reads as an archive
 _OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # prefixes of the paths of a shell's pipes <(...)
+_CURRENT = "/proc/self/cwd"  # unlike Path.cwd(), this works in a directory that was removed
 _LINKS = 40  # maximum number of symbolic links that are followed. Linux allows 40
 
 
@@ -358,8 +359,9 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
         replace: allow an older folder with files, which is removed when the new folder is complete.
 
     Raises:
-        OSError: if the folder cannot be written.
+        OSError: if the folder cannot be written, or contains the current directory.
     """
+    check_not_current(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_partial(folder.parent, folder.name)
     partial, descriptor = _create_locked(folder.parent, is_folder=True)
@@ -369,6 +371,12 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         os.close(descriptor)
+
+
+def check_not_current(folder: Path) -> None:
+    """Raise ``OSError`` if the current directory is ``folder`` or in it, because a shell there would lose its files."""
+    if Path(os.path.realpath(_CURRENT)).is_relative_to(os.path.realpath(folder)):
+        raise OSError(errno.EBUSY, "it would replace the current directory", str(folder))
 
 
 def make_new(partial: Path, folder: Path) -> Path:

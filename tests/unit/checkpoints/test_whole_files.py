@@ -288,3 +288,19 @@ def test_a_repeated_key_is_refused(text):
     with pytest.raises(ValueError, match="it has 'a' more than once"):
         files.parse_json(text)
     assert files.parse_json(text.replace('"a"', '"c"', 1)) is not None
+
+
+@pytest.mark.parametrize("folder", [".", "..", "../here", "/proc/self/cwd", "../../outer"])
+def test_the_current_directory_and_its_parents_are_not_replaced(tmp_path, monkeypatch, folder):
+    here = tmp_path / "outer" / "here"
+    here.mkdir(parents=True)
+    (here / "file").touch()
+    monkeypatch.chdir(here)
+    before = sorted(tmp_path.rglob("*"))
+    refused = pytest.raises(OSError, match="it would replace the current directory")
+    with refused, files.whole_folder(Path(folder), replace=True):
+        pytest.fail("the new folder was made")
+    assert sorted(tmp_path.rglob("*")) == before
+    with files.whole_folder(Path("below"), replace=True):
+        pass
+    assert (here / "below").is_dir()

@@ -213,6 +213,20 @@ def test_empty_directory_may_be_used(tmp_path):
     assert (tmp_path / "out" / "manifest.json").is_file()
 
 
+def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch):
+    make(tmp_path / "text")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for path in (Path(), tmp_path / "here"):
+        with pytest.raises(InputError, match=r"cannot write .*: it would replace the current directory"):
+            make(path)
+    monkeypatch.chdir(tmp_path / "text")
+    with pytest.raises(InputError, match=r"cannot write .*: it would replace the current directory"):
+        make(tmp_path / "text", overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "text"]
+    assert contents(Path())["train.src"] == b"a b\n"
+
+
 def test_finished_output_is_recognised(tmp_path):
     source, out = tmp_path / "source", tmp_path / "out"
     source.write_text("x\n")
