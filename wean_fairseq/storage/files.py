@@ -12,8 +12,6 @@ import secrets
 import shutil
 import stat
 import sys
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -524,11 +522,11 @@ def sha256_of(path: Path) -> str:
 
 def check_whole(file: BinaryIO, path: Path) -> None:
     """Raise ``OSError`` if a file is much larger than its content on the disk. Such a file would take hours to read."""
-    if _is_hollow(file):
+    if is_hollow(file):
         raise OSError(errno.EFBIG, "it is a sparse file, of which less than a tenth is on the disk", str(path))
 
 
-def _is_hollow(file: BinaryIO) -> bool:
+def is_hollow(file: BinaryIO) -> bool:
     """Return True if a file is larger than 1 GiB and nine tenths of it are holes, which would take hours to read."""
     size, place, data = file.seek(0, os.SEEK_END), 0, 0
     with contextlib.suppress(OSError):  # the search for more data fails at the end
@@ -538,23 +536,3 @@ def _is_hollow(file: BinaryIO) -> bool:
             data += place - start
     file.seek(0)
     return size > _LARGE and data <= size // 10
-
-
-def is_whole_archive(path: Path) -> bool:
-    """Return True if the parts of an archive match its checksums, which torch does not check when it loads an archive.
-
-    Files of torch < 1.6 are not archives and have no checksums. They count as intact.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
-    with open_regular(path) as file:
-        if _is_hollow(file):
-            return False
-        if file.read(len(ARCHIVE)) != ARCHIVE:
-            return path.stat().st_size > 0
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.testzip() is None
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
-        return False  # zipfile raises these errors for a damaged directory

@@ -16,7 +16,8 @@ from wean_fairseq.checkpoints import writing
 from wean_fairseq.checkpoints.reading import check_intact, read_checkpoint
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage import files
-from wean_fairseq.storage.files import HashedFile, is_whole_archive, sha256_of, write_text, write_whole
+from wean_fairseq.storage.archive import is_whole_archive
+from wean_fairseq.storage.files import HashedFile, sha256_of, write_text, write_whole
 from wean_fairseq.storage.manifest import NAME, Damaged, Manifest, check_file
 
 OLD, NEW = b"the old content", b"the new content"
