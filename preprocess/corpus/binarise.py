@@ -1,7 +1,6 @@
 """Run ``fairseq-preprocess`` over a finished output directory."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -9,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from corpus.errors import InputError
-from corpus.output import MANIFEST, SPLITS, partial_folder, remove
-from wean_fairseq.storage.files import keep_permissions, read_json, sha256_of
+from corpus.output import MANIFEST, SPLITS
+from wean_fairseq.storage.files import read_json, remove_partial, sha256_of, whole_folder
 
 
 def binarise(
@@ -43,32 +42,23 @@ def binarise(
     """
     made_from: dict[str, object] = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
     made_from |= {"dictionaries_sha256": [sha256_of(path) for path in dictionaries]} if dictionaries else {}
+    remove_partial(folder.parent, folder.name)
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
-    # fairseq-preprocess creates the folder itself, so the folder cannot be locked before. Its name ends in `.binary`,
-    # because other runs remove folders whose names end in `.partial`.
-    partial = partial_folder(folder).with_suffix(".binary")
-    remove(partial)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    line = [
-        sys.executable,
-        "-P",  # do not import modules of the working directory
-        "-m",
-        "fairseq_cli.preprocess",
-        *_arguments(text, partial, sizes, dictionaries),
-        f"--workers={workers}",
-    ]
-    try:
+    with whole_folder(folder, replace=overwrite) as new:
+        line = [
+            sys.executable,
+            "-P",  # do not import modules of the working directory
+            "-m",
+            "fairseq_cli.preprocess",
+            *_arguments(text, new, sizes, dictionaries),
+            f"--workers={workers}",
+        ]
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
             raise InputError(f"fairseq-preprocess failed: {last}")
-        (partial / MANIFEST).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
-        keep_permissions(folder, partial)
-        remove(folder)
-        os.replace(partial, folder)
-    finally:
-        remove(partial)
+        (new / MANIFEST).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
     return True
 
 

@@ -8,9 +8,10 @@
                 split.drop("too long")
             output.facts["rules"] = 200
 
-All files are written to a partial folder next to ``path`` (``.wean-<hash of the name>.partial``). This folder gets its
-final name when the block ends without an error. The next run removes the partial folder of a killed run. If a second
-run starts at the same time, it is rejected.
+All files are written to a folder inside a partial folder next to ``path`` (``.wean-<hash of the name>.partial``). This
+folder gets its final name when the block ends without an error. The next run removes the partial folder of a killed
+run. If it contains the only copy of an older output, the next run with the same ``path`` restores this output first. If
+a second run starts at the same time, it is rejected.
 """
 
 import fcntl
@@ -18,7 +19,6 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,7 +30,15 @@ from msgspec import Struct, convert
 
 from corpus.errors import InputError
 from corpus.reading import read_beginning
-from wean_fairseq.storage.files import keep_permissions, no_file, read_json, remove_partial, sha256_of
+from wean_fairseq.storage.files import (
+    check_not_current,
+    make_new,
+    no_file,
+    put_in_place,
+    read_json,
+    remove_partial,
+    sha256_of,
+)
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
@@ -51,7 +59,7 @@ class _Manifest(Struct):
 
 
 def partial_folder(path: Path) -> Path:
-    """Return the folder to which the content of ``path`` is written first.
+    """Return the folder inside which the content of ``path`` is written first.
 
     Only this project uses names of this form.
     """
@@ -82,7 +90,7 @@ class Output:
         overwrite: bool = False,
     ) -> None:
         self.path = path
-        self.folder = partial_folder(path)
+        self.folder = self._partial = partial_folder(path)
         self.overwrite = overwrite
         self.head: dict[str, Any] = {"script": script, **({"version": version} if version else {}), "options": options}
         self.versions = versions or {}
@@ -94,38 +102,34 @@ class Output:
 
     def __enter__(self) -> Self:
         """Check that the directory may be written, and create the partial folder."""
+        remove_partial(self.path.parent, self.path.name)
         check_free(self.path, self.head["script"], self.overwrite)
         try:
+            check_not_current(self.path)
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            remove_partial(self.path.parent)
-            self.folder.mkdir(exist_ok=True)
-            self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            self._partial.mkdir(exist_ok=True)
+            self._lock = os.open(self._partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(self._lock).st_ino != self.folder.stat().st_ino:
+            if os.fstat(self._lock).st_ino != self._partial.stat().st_ino:
                 raise BlockingIOError  # another run has completed the directory in the meantime
+            self.folder = make_new(self._partial, self.path)
         except BlockingIOError as error:
             self._unlock()
             raise InputError(f"{self.path} is being written by another run: wait for it to end.") from error
         except OSError as error:
             self._unlock()
             raise InputError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
-        keep_permissions(self.path, self.folder, stat.S_IRWXU)
-        for left in self.folder.iterdir():  # files that a killed run has left behind
-            remove(left)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Rename the directory to its final name, or remove the files after an error."""
-        finished = False
         try:
             if error is None:
                 self._finish()
-                finished = True
         finally:
-            if not finished:  # after success, this name may already belong to the next run
-                remove(self.folder)
+            shutil.rmtree(self._partial, ignore_errors=True)
             self._unlock()
 
     def finished(self, sources: Sequence[Path] = ()) -> bool:
@@ -138,6 +142,7 @@ class Output:
         """
         if self.overwrite:
             return False
+        remove_partial(self.path.parent, self.path.name)
         manifest = read_manifest(self.path)
         if {name: manifest.get(name) for name in self.head} != json.loads(json.dumps(self.head)):
             return False
@@ -204,13 +209,9 @@ class Output:
     def _finish(self) -> None:
         text = json.dumps(self.manifest(), indent=2, ensure_ascii=False) + "\n"
         self.write_text(MANIFEST, text)
-        replaced = self.folder / "replaced"
-        if self.path.exists() and any(self.path.iterdir()):
-            # Another run may have created the directory in the meantime.
-            check_free(self.path, self.head["script"], self.overwrite)
-            os.replace(self.path, replaced)
-        os.replace(self.folder, self.path)
-        remove(self.path / "replaced")
+        # Another program may have created the directory in the meantime.
+        check_free(self.path, self.head["script"], self.overwrite)
+        put_in_place(self._partial, self.path, replace=self.overwrite)
 
     def _unlock(self) -> None:
         if self._lock >= 0:
@@ -294,14 +295,6 @@ def read_manifest(path: Path) -> dict[str, Any]:
         convert(manifest, _Manifest)
         return {"sources": [], **manifest}
     return {"files": {}, "sources": []}
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a directory if it exists."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def count_lines(path: Path) -> int:

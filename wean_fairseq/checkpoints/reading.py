@@ -20,7 +20,6 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..storage import archive
-from ..storage.files import is_whole_archive
 from ..storage.manifest import Damaged, check_file, remember_intact, seen_intact
 from ..storage.pickles import look_into
 from .options import Refused, plain
@@ -86,7 +85,7 @@ def check_intact(path: Path) -> None:
     _check_archive(path)
     if known:
         return
-    if not is_whole_archive(path):
+    if not archive.is_whole_archive(path):
         raise Damaged(f"{path} is damaged, it is cut off or some of it was changed: {_ADVICE}.")
     remember_intact(path)
 

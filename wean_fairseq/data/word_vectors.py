@@ -35,8 +35,8 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
         The vectors (V, D), with zeros for words without a vector, and a mask (V,) of the words with a vector.
 
     Raises:
-        UserError: if the file is missing or broken, its vectors have another width, or it contains no word of the
-            dictionary.
+        UserError: if the file is missing or broken, its vectors have another width, their number differs from the
+            header, or it contains no word of the dictionary.
     """
     matrix = np.zeros((len(dictionary), dim), dtype=np.float32)
     has_vector = np.zeros(len(dictionary), dtype=bool)
@@ -45,7 +45,8 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
         # Only \n ends a line, because some words contain other line separators. U+FFFD, which replaces invalid bytes,
         # is in no word of the dictionary.
         with TextIOWrapper(_open(path), "utf-8-sig", "replace", newline="\n") as file:
-            skipped = _check_width(file, path, dim)
+            expected = _check_width(file, path, dim)
+            number = skipped = int(expected is not None)
             for number, line in enumerate(iter(lambda: file.readline(_LONGEST), ""), start=1 + skipped):
                 word, numbers = _parts(line, f"{path}, line {number}", dim)
                 index = indices.get(word)
@@ -57,6 +58,11 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
         raise UserError(
             f"the word vectors {path!r} cannot be read ({reason}): give a text file of GloVe, word2vec or fastText."
         ) from error
+    if expected is not None and number - skipped != expected:
+        raise UserError(
+            f"{path} is damaged: its first line says {expected} vectors, but it has {number - skipped}: copy or "
+            "download it again, or remove the first line if the vectors are complete."
+        )
     words, num_known = len(dictionary) - dictionary.nspecial, int(has_vector[dictionary.nspecial :].sum())
     if not num_known:
         raise UserError(
@@ -72,10 +78,10 @@ def _open(path: str) -> BinaryIO:
     return Unpacked(file) if path.endswith(".gz") else file  # type: ignore[return-value]
 
 
-def _check_width(file: TextIO, path: str, dim: int) -> int:
+def _check_width(file: TextIO, path: str, dim: int) -> int | None:
     """Check that the vectors of the file have width ``dim``, and seek to the first vector.
 
-    Return the number of lines before the first vector.
+    Return the number of vectors in the header, or None if the file has no header.
     """
     fields = file.readline(_LONGEST).rstrip(" \r\n").split(" ")
     # number of words, and width of the vectors
@@ -88,9 +94,10 @@ def _check_width(file: TextIO, path: str, dim: int) -> int:
             f"{path} has vectors of width {width}, but the model's embeddings are {dim} wide: "
             "give vectors of that width, or make the model as wide."
         )
-    if not header:
-        file.seek(0)
-    return int(header)
+    if header:
+        return int(fields[0])
+    file.seek(0)
+    return None
 
 
 def _parts(line: str, where: str, dim: int) -> tuple[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Limits for weight files, which prevent a small file from taking hours or all memory to read.
+"""Checks of weight files: checksums, and limits against a small file that would take hours or all memory to read.
 
 torch stores the members of a zip archive one after the other without compression. A safetensors file begins with the
 size of its header. The header names the tensors.
@@ -6,11 +6,12 @@ size of its header. The header names the tensors.
 
 import os
 import zipfile
+import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from .files import ARCHIVE, open_regular
+from .files import ARCHIVE, is_hollow, open_regular
 
 # maximum number of members of a zip archive A model has one member per tensor, and its optimiser has two or three
 MOST_MEMBERS = 100_000
@@ -93,3 +94,23 @@ def _unusual(members: list[zipfile.ZipInfo]) -> str | None:
 def _end(member: zipfile.ZipInfo) -> int:
     """Return the position after a member, assuming that its own header has no extra fields."""
     return member.header_offset + _HEADER + len(member.filename.encode()) + member.compress_size
+
+
+def is_whole_archive(path: Path) -> bool:
+    """Return True if the parts of an archive match its checksums, which torch does not check when it loads an archive.
+
+    Files of torch < 1.6 are not archives and have no checksums. They count as intact.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    with open_regular(path) as file:
+        if is_hollow(file):
+            return False
+        if file.read(len(ARCHIVE)) != ARCHIVE:
+            return path.stat().st_size > 0
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
+        return False  # zipfile raises these errors for a damaged directory

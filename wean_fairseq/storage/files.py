@@ -12,8 +12,6 @@ import secrets
 import shutil
 import stat
 import sys
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -30,6 +28,7 @@ _UNPACKED, _LARGEST_RATIO = 1 << 22, 50
 LARGEST_TEXT = 1 << 28  # maximum size in bytes of a dictionary, or of a file with learnt text steps
 ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load reads as an archive
 _OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # prefixes of the paths of a shell's pipes <(...)
+_CURRENT = "/proc/self/cwd"  # unlike Path.cwd(), this works in a directory that was removed
 _LINKS = 40  # maximum number of symbolic links that are followed. Linux allows 40
 
 
@@ -358,26 +357,48 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
         replace: allow an older folder with files, which is removed when the new folder is complete.
 
     Raises:
-        OSError: if the folder cannot be written.
+        OSError: if the folder cannot be written, or contains the current directory.
     """
+    check_not_current(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_partial(folder.parent, folder.name)
     partial, descriptor = _create_locked(folder.parent, is_folder=True)
-    # both are inside ``partial``, so that the block can lock the new folder
-    new, old = partial / "new" / folder.name, partial / "old" / folder.name
     try:
-        new.mkdir(parents=True)
-        keep_permissions(folder, new, stat.S_IRWXU)
-        yield new
+        yield make_new(partial, folder)
+        put_in_place(partial, folder, replace=replace)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        os.close(descriptor)
+
+
+def check_not_current(folder: Path) -> None:
+    """Raise ``OSError`` if the current directory is ``folder`` or in it, because a shell there would lose its files."""
+    if Path(os.path.realpath(_CURRENT)).is_relative_to(os.path.realpath(folder)):
+        raise OSError(errno.EBUSY, "it would replace the current directory", str(folder))
+
+
+def make_new(partial: Path, folder: Path) -> Path:
+    """Create the folder inside ``partial`` that ``put_in_place`` renames to ``folder``, and return its path."""
+    new = partial / "new" / folder.name
+    new.mkdir(parents=True)
+    keep_permissions(folder, new, stat.S_IRWXU)
+    return new
+
+
+def put_in_place(partial: Path, folder: Path, *, replace: bool) -> None:
+    """Rename the folder of ``make_new`` to ``folder``.
+
+    With ``replace``, an older folder is moved into ``partial`` first, where ``remove_partial`` finds it after a kill.
+    """
+    old = partial / "old" / folder.name
+    try:
         if replace and folder.exists():
             old.parent.mkdir()
             folder.replace(old)
-        new.replace(folder)
+        (partial / "new" / folder.name).replace(folder)
     finally:
         if old.exists() and not folder.exists():
             old.replace(folder)
-        shutil.rmtree(partial, ignore_errors=True)
-        os.close(descriptor)
 
 
 def remove_partial(folder: Path, target: str = "") -> int:
@@ -501,11 +522,11 @@ def sha256_of(path: Path) -> str:
 
 def check_whole(file: BinaryIO, path: Path) -> None:
     """Raise ``OSError`` if a file is much larger than its content on the disk. Such a file would take hours to read."""
-    if _is_hollow(file):
+    if is_hollow(file):
         raise OSError(errno.EFBIG, "it is a sparse file, of which less than a tenth is on the disk", str(path))
 
 
-def _is_hollow(file: BinaryIO) -> bool:
+def is_hollow(file: BinaryIO) -> bool:
     """Return True if a file is larger than 1 GiB and nine tenths of it are holes, which would take hours to read."""
     size, place, data = file.seek(0, os.SEEK_END), 0, 0
     with contextlib.suppress(OSError):  # the search for more data fails at the end
@@ -515,23 +536,3 @@ def _is_hollow(file: BinaryIO) -> bool:
             data += place - start
     file.seek(0)
     return size > _LARGE and data <= size // 10
-
-
-def is_whole_archive(path: Path) -> bool:
-    """Return True if the parts of an archive match its checksums, which torch does not check when it loads an archive.
-
-    Files of torch < 1.6 are not archives and have no checksums. They count as intact.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
-    with open_regular(path) as file:
-        if _is_hollow(file):
-            return False
-        if file.read(len(ARCHIVE)) != ARCHIVE:
-            return path.stat().st_size > 0
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.testzip() is None
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
-        return False  # zipfile raises these errors for a damaged directory

@@ -239,12 +239,17 @@ def test_an_export_replaces_no_folder_of_data_or_checkpoints(tmp_path, data):
         assert sorted(folder.iterdir()) == before
 
 
-def test_an_export_into_the_directory_one_is_in(tmp_path, data, monkeypatch):
+def test_an_export_never_replaces_the_current_directory(tmp_path, data, monkeypatch):
+    """Test that the directory of a shell stays, because no command could read its files after it was replaced."""
     path = saved(tmp_path / "a.pt")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    export(path, ".", data)
-    assert (tmp_path / "here" / "model.safetensors").is_file()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UserError, match=r"here cannot be written \(it would replace the current directory\): choose"):
+        export(path, ".", data)
+    assert sorted(tmp_path.iterdir()) == before and (tmp_path / "here").samefile(".")
+    export(path, "model", data)
+    assert (tmp_path / "here" / "model" / "model.safetensors").is_file()
 
 
 def test_an_export_does_not_tell_where_it_was_made(exported):

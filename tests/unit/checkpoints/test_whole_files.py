@@ -16,7 +16,8 @@ from wean_fairseq.checkpoints import writing
 from wean_fairseq.checkpoints.reading import check_intact, read_checkpoint
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage import files
-from wean_fairseq.storage.files import HashedFile, is_whole_archive, sha256_of, write_text, write_whole
+from wean_fairseq.storage.archive import is_whole_archive
+from wean_fairseq.storage.files import HashedFile, sha256_of, write_text, write_whole
 from wean_fairseq.storage.manifest import NAME, Damaged, Manifest, check_file
 
 OLD, NEW = b"the old content", b"the new content"
@@ -288,3 +289,19 @@ def test_a_repeated_key_is_refused(text):
     with pytest.raises(ValueError, match="it has 'a' more than once"):
         files.parse_json(text)
     assert files.parse_json(text.replace('"a"', '"c"', 1)) is not None
+
+
+@pytest.mark.parametrize("folder", [".", "..", "../here", "/proc/self/cwd", "../../outer"])
+def test_the_current_directory_and_its_parents_are_not_replaced(tmp_path, monkeypatch, folder):
+    here = tmp_path / "outer" / "here"
+    here.mkdir(parents=True)
+    (here / "file").touch()
+    monkeypatch.chdir(here)
+    before = sorted(tmp_path.rglob("*"))
+    refused = pytest.raises(OSError, match="it would replace the current directory")
+    with refused, files.whole_folder(Path(folder), replace=True):
+        pytest.fail("the new folder was made")
+    assert sorted(tmp_path.rglob("*")) == before
+    with files.whole_folder(Path("below"), replace=True):
+        pass
+    assert (here / "below").is_dir()

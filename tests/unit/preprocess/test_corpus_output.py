@@ -18,6 +18,8 @@ from corpus.sampling import Draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wean_fairseq.storage.files import write_whole
+
 
 def make(path, lines=(("a b", "c"),), **options):
     """Write an output with one training split."""
@@ -108,6 +110,63 @@ with Output(Path(sys.argv[1]), script="me", options={}) as output, output.split(
     assert set(contents(tmp_path / name)) == {"manifest.json", "train.src", "train.tgt"}
 
 
+REPLACE_AND_DIE = """
+import os, shutil, signal, subprocess, sys
+from pathlib import Path
+from corpus import binarise
+from corpus.output import Output
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def move_and_die(path, target, move=Path.replace):
+    move(path, target)
+    die()
+
+def break_off(*_, **__):
+    if sys.argv[1] == "between the moves":
+        Path.replace = move_and_die
+    else:
+        shutil.rmtree = die
+    return subprocess.CompletedProcess([], 0)
+
+if sys.argv[2] == "text":
+    with Output(Path("text"), script="me", options={}, overwrite=True) as output, output.split("train") as split:
+        split.write("newer", "newer")
+        break_off()
+else:
+    binarise.subprocess.run = break_off
+    sizes = {"words": 1, "threshold": 2, "separate_dictionaries": 0}
+    binarise.binarise(Path("text"), Path("bin"), sizes, overwrite=True)
+"""
+
+
+@pytest.mark.parametrize("name", ["text", "bin"])
+@pytest.mark.parametrize("moment", ["between the moves", "during the removal"])
+def test_a_kill_during_the_replacement_loses_no_folder_and_blocks_no_later_run(tmp_path, monkeypatch, moment, name):
+    monkeypatch.setattr("corpus.binarise.subprocess.run", FakePreprocess())
+    text, folder = tmp_path / "text", tmp_path / name
+    make(text)
+    binarise(text, tmp_path / "bin", SIZES)
+    older = contents(folder)
+    monkeypatch.undo()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", REPLACE_AND_DIE, moment, name], env=environment, cwd=tmp_path)
+    assert done.returncode == -9
+    write_whole(tmp_path / "file", lambda file: file.write(b"content"))  # removes all that is not needed
+    monkeypatch.setattr("corpus.binarise.subprocess.run", FakePreprocess())
+    if moment == "between the moves":
+        assert not folder.exists()
+        with pytest.raises(InputError, match="pass --overwrite"):
+            make(text) if name == "text" else binarise(text, folder, {**SIZES, "words": 3})
+        assert contents(folder) == older
+    else:
+        assert set(contents(folder)) == set(older) and contents(folder) != older
+    make(text, overwrite=True)
+    binarise(text, tmp_path / "bin", {**SIZES, "words": 4}, overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "file", "text"]
+
+
 def test_a_planted_link_with_the_name_of_the_partial_folder_is_not_followed(tmp_path):
     (tmp_path / "victim").mkdir()
     (tmp_path / "victim" / "thesis.tex").touch()
@@ -152,6 +211,20 @@ def test_empty_directory_may_be_used(tmp_path):
     (tmp_path / "out").mkdir()
     make(tmp_path / "out")
     assert (tmp_path / "out" / "manifest.json").is_file()
+
+
+def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch):
+    make(tmp_path / "text")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for path in (Path(), tmp_path / "here"):
+        with pytest.raises(InputError, match=r"cannot write .*: it would replace the current directory"):
+            make(path)
+    monkeypatch.chdir(tmp_path / "text")
+    with pytest.raises(InputError, match=r"cannot write .*: it would replace the current directory"):
+        make(tmp_path / "text", overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "text"]
+    assert contents(Path())["train.src"] == b"a b\n"
 
 
 def test_finished_output_is_recognised(tmp_path):
@@ -300,7 +373,7 @@ class FakePreprocess:
     def __call__(self, line, **_):
         self.lines.append(line)
         folder = next(word.removeprefix("--destdir=") for word in line if word.startswith("--destdir="))
-        Path(folder).mkdir()
+        Path(folder).mkdir(exist_ok=True)  # as os.makedirs in fairseq_cli/preprocess.py
         return subprocess.CompletedProcess(line, self.code, stdout="", stderr="usage\nerror: no such luck\n")
 
 
