@@ -108,7 +108,7 @@ SCRIPT
 
 # read_job: set SEED and SYSTEMS to the values in JOB.
 read_job() {
-  [[ $JOB =~ ^[0-9]+\ [[:alnum:]_.+-]+$ ]] || die "JOB is set by this recipe for its own processes, and is $JOB: unset it."
+  [[ $JOB =~ ^[0-9]+\ [[:alnum:]_][[:alnum:]_.+-]*$ ]] || die "JOB is set by this recipe for its own processes, and is $JOB: unset it."
   SEED=${JOB% *} SYSTEMS=${JOB#* }
 }
 

@@ -113,6 +113,7 @@ def test_a_run_keeps_its_kind_of_seeds(tmp_path, training, seeds, message):
         ("RUN", "${HOME}", "RUN has : or , or ${ in its name, which fairseq splits or replaces"),
         ("SBATCH", "/nowhere/array", "SBATCH must be a file in a folder that exists, but is /nowhere/array."),
         ("JOB", "1 a;b", "JOB is set by this recipe for its own processes"),
+        ("JOB", "1 ..", "JOB is set by this recipe for its own processes"),  # would be a folder beside RUN
     ],
 )
 def test_wrong_values_are_one_sentence_before_anything_is_written(tmp_path, name, value, message):

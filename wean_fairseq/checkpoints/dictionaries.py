@@ -66,16 +66,21 @@ def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str
         UserError: if the words differ. The message describes the difference.
     """
     for side, dictionary in sides.items():
-        before, now = trained.get(side), fingerprint(dictionary)
-        if before is None or before["words"] == now["words"]:
-            continue
-        if before["size"] != now["size"]:
-            what = f"has {now['size']} words, and it had {before['size']}"
-        elif before["sorted"] == now["sorted"]:
-            what = "has its words in another order than"
-        else:
-            what = "has other words than"
-        raise UserError(
-            f"{checkpoint} was trained with another dictionary: dict.{side}.txt in {data} {what} when the model was "
-            "trained, so that every word would be taken for another; use the data that it was trained on."
-        )
+        check_file(trained.get(side), dictionary, checkpoint, f"dict.{side}.txt in {data}")
+
+
+def check_file(before: dict[str, Any] | None, dictionary: Dictionary, checkpoint: str, file: str) -> None:
+    """Refuse a dictionary that differs from the recorded fingerprint ``before``, like ``check``."""
+    now = fingerprint(dictionary)
+    if before is None or before["words"] == now["words"]:
+        return
+    if before["size"] != now["size"]:
+        what = f"has {now['size']} words, and it had {before['size']}"
+    elif before["sorted"] == now["sorted"]:
+        what = "has its words in another order than"
+    else:
+        what = "has other words than"
+    raise UserError(
+        f"{checkpoint} was trained with another dictionary: {file} {what} when the model was trained, so that every "
+        "word would be taken for another; use the data that it was trained on."
+    )

@@ -63,6 +63,13 @@ def is_export(path: str | Path) -> bool:
     return str(path).endswith(".safetensors") or (Path(path) / WEIGHTS).is_file()
 
 
+def check_unused(path: str | Path, **given: object) -> None:
+    """Raise ``UserError`` if an option is given that an exported folder does not use. None = an option not given."""
+    unused = [name for name, value in given.items() if value is not None]
+    if unused and is_export(path):
+        raise UserError(f"the folder {path} has its own data and text: leave --{unused[0]} out.")
+
+
 def export(
     checkpoint: str | Path,
     folder: str | Path,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..checkpoints.dictionaries import load_dictionary, padding_words
+from ..checkpoints.dictionaries import check_file, load_dictionary, padding_words
 from ..checkpoints.export import read_model
+from ..checkpoints.reading import options_of
 from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from .parameters import SPECIALS
@@ -82,11 +83,12 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
         name: name of the matrix. None = the first matrix with one row per word, preferably from the encoder.
 
     Raises:
-        UserError: if a file cannot be read, there is no such embedding, or the embedding and the dictionary have
-            different numbers of words.
+        UserError: if a file cannot be read, there is no such embedding, or the dictionary is not that of the embedding.
+            If the checkpoint does not record its dictionaries, only the number of words is compared.
     """
     words = load_dictionary(dictionary)
-    weights: dict[str, Tensor] = read_model(checkpoint)["model"]
+    state = read_model(checkpoint)
+    weights: dict[str, Tensor] = state["model"]
     name = _embedding_of(weights, len(words)) if name is None else name
     if name not in weights:
         matrices = [key for key in weights if "embed" in key]
@@ -97,6 +99,11 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
             f"{checkpoint} embeds {embedding.size(0) - SPECIALS} words but the dictionary has {len(words) - SPECIALS}; "
             "give the dictionary of that training."
         )
+    recorded = (state.get("task_state") or {}).get("dictionaries") or {}
+    if recorded:
+        language, position = ("target_lang", -1) if name.startswith("decoder.") else ("source_lang", 0)
+        side = options_of(state, "task").get(language) or list(recorded)[position]  # an export sorts the sides by name
+        check_file(recorded.get(side), words, checkpoint, dictionary)
     return neighbourhood_of(words, embedding)
 
 

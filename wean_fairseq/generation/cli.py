@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..checkpoints.export import is_export
+from ..checkpoints.export import check_unused
 from ..checkpoints.loading import StoredModel
 from ..console import SEED, command, command_parser, configure_logging, counted, print_message, whole_number
 from ..data.typed_text import lines_of, read_typed_lines
@@ -79,9 +79,7 @@ def rewrite(args: argparse.Namespace) -> None:
     """Run ``wean-generate`` with the parsed options. Raise ``UserError`` if it cannot be run with these options."""
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
-    unused = [name for name in ("data", "text") if getattr(args, name) is not None]
-    if unused and is_export(args.model):
-        raise UserError(f"the folder {args.model} has its own data and text: leave --{unused[0]} out.")
+    check_unused(args.model, data=args.data, text=args.text)
     output = GrowingFile(args.output, _output_options(args), overwrite=args.overwrite, reads=[Path(args.input)])
     try:
         with output:

@@ -12,6 +12,7 @@ from fairseq import checkpoint_utils
 
 from ..checkpoints.resume import LAST
 from ..console import INTERRUPTED, is_interrupt, print_message
+from ..errors import UserError
 from . import launchers, precision
 from .patches import Original
 
@@ -53,6 +54,9 @@ def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs
     _watch.active = trains and cfg.distributed_training.distributed_world_size == 1
     try:
         original(cfg, main, **kwargs)
+        # fairseq has set the rank to None if it started the processes itself
+        if trains and not cfg.distributed_training.distributed_rank:
+            _check_saved(cfg.checkpoint)
     except (KeyboardInterrupt, Exception) as error:
         if not is_interrupt(error):
             raise
@@ -81,6 +85,16 @@ def validate_and_save(
         "wean_fairseq", f"stopped after update {trainer.get_num_updates()}; {_saved_checkpoint(cfg.checkpoint)}."
     )
     sys.exit(INTERRUPTED)
+
+
+def _check_saved(cfg: Any) -> None:
+    """Raise ``UserError`` if a finished training has left no checkpoint, although it was to save some."""
+    folder = Path(cfg.save_dir)
+    if not cfg.no_save and not any(folder.glob("checkpoint*.pt")):
+        raise UserError(
+            f"the training has ended before its first checkpoint, and --save-dir {folder} has none: give a larger "
+            "--max-epoch, or a smaller --save-interval or --save-interval-updates, or leave --no-last-checkpoints out."
+        )
 
 
 def _saved_checkpoint(cfg: Any) -> str:

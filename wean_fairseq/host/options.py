@@ -1,6 +1,7 @@
 """Range checks for fairseq options whose invalid values crash late or silently do nothing."""
 
 import json
+import math
 import sys
 from argparse import ArgumentParser, Namespace
 from dataclasses import fields
@@ -120,6 +121,27 @@ def check_training(cfg: Any) -> None:
     if getattr(cfg.get("dataset"), "num_shards", 1) != 1 or getattr(cfg.get("dataset"), "shard_id", 0) != 0:
         raise UserError("--num-shards and --shard-id are for fairseq-generate: a training divides its data by itself.")
     read_betas(str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")))
+    if cfg.get("checkpoint") is not None:
+        _check_saving(cfg["checkpoint"], cfg["dataset"], cfg["optimization"])
+
+
+def _check_saving(saving: Any, data: Any, limits: Any) -> None:
+    """Refuse options with which ``--patience`` has no effect, or with which no checkpoint can be saved."""
+    validates = not data.disable_validation  # without a validation, no checkpoint is the best
+    if saving.patience > 0 and not validates:
+        raise UserError("--patience counts validations, and --disable-validation has none: leave one of them out.")
+    every = [saving.save_interval] * (not (saving.no_last_checkpoints and saving.no_epoch_checkpoints))
+    both = 1 if data.validate_interval_updates else data.validate_interval
+    every += [math.lcm(saving.save_interval, both)] * validates
+    can_save = saving.save_interval_updates > 0 or min(every, default=math.inf) <= (limits.max_epoch or sys.maxsize)
+    if limits.max_update or limits.stop_time_hours or saving.patience > 0:  # these limits save when they are reached
+        can_save |= validates or not saving.no_last_checkpoints
+    if not (can_save or saving.no_save):
+        raise UserError(
+            "this training would save no checkpoint, because of --no-last-checkpoints, --no-epoch-checkpoints, "
+            "--disable-validation, or --save-interval or --validate-interval above --max-epoch: leave one of them out, "
+            "or give --no-save."
+        )
 
 
 def check_model(cfg: Any) -> None:

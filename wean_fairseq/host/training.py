@@ -48,11 +48,19 @@ def group_batches(
     """Group the batches that belong to one update.
 
     When an epoch is resumed, the number of groups is counted from its first batch.
+
+    Raises:
+        UserError: if ``--skip-remainder-batch`` leaves no batch.
     """
     left = len(iterable) - getattr(iterable, "n", 0)
     original(groups, iterable, chunk_size, skip_remainder_batch)
     if not skip_remainder_batch:
         groups.total = groups.n + math.ceil(left / chunk_size)
+    elif groups.total <= groups.n:
+        raise UserError(
+            "--skip-remainder-batch leaves out the last batches of an epoch, and there are no others: leave it out, or "
+            "give a smaller --batch-size, --max-tokens or --update-freq."
+        )
 
 
 def open_progress_bar(original: Original, *args: Any, **options: Any) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from ..checkpoints.export import check_unused
 from ..console import (
     check_name,
     command,
@@ -65,6 +66,8 @@ def load_systems(args: argparse.Namespace) -> list[System]:
     folders, texts, berts = (
         _broadcast(getattr(args, option) or ["-"], len(named), f"--{option}") for option in ("data", "text", "bert")
     )
+    for (_, path), folder, text in zip(named, folders, texts, strict=True):
+        check_unused(path, data=folder, text=text)
     systems = []
     for (name, path), folder, text, bert in zip(named, folders, texts, berts, strict=True):
         print_message("wean-inspect", f"loading {name} ({path})")

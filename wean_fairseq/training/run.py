@@ -49,7 +49,8 @@ _EPOCHS = re.compile("[0-9]{1,9}")
 
 def say(text: str) -> None:
     """Print a line about the progress of the work."""
-    print_message(PROGRAM, text.replace(f"{Path.cwd()}/", ""))
+    here = f"{Path.cwd()}/"
+    print_message(PROGRAM, text.replace(f"{here}-", "./-").replace(here, ""))
 
 
 def preparation_script() -> Path:
@@ -245,7 +246,7 @@ class TrainingRun:
         if done.returncode in _STOPPED:
             raise KeyboardInterrupt
         if done.returncode:
-            raise UserError(_sentence(done.stderr) or f"preparing the text failed: {done.stderr[-500:]}")
+            raise UserError(_sentence(done.stderr, "preparing the text failed: "))
         for text in done.stdout.splitlines():
             say(text.removeprefix("own_pairs: "))
 
@@ -276,7 +277,7 @@ class TrainingRun:
             raise KeyboardInterrupt
         if status or not (self.system / "checkpoint_best.pt").is_file():
             said = output.read_text(encoding="utf-8", errors="replace")[-20_000:]
-            raise UserError(f"the training failed: {_sentence(said) or said[-500:]} (log: {output})")
+            raise UserError(f"the training failed: {_sentence(said)} (log: {output})")
         write_text(mark, f"{given.epochs}\n")
 
     def test_sets(self) -> dict[str, list[Path]]:
@@ -414,10 +415,10 @@ def option_lines(options: Sequence[str]) -> list[str]:
     return sorted(lines)
 
 
-def _sentence(text: str) -> str:
-    """Return the last error message in the output of a program. Return an empty text if there is none."""
+def _sentence(text: str, otherwise: str = "") -> str:
+    """Return the last error message in the output of a program, or ``otherwise`` and the end of the output."""
     found = [match[1] for line in text.splitlines() if (match := _ERROR.search(line))]
-    return found[-1] if found else ""
+    return found[-1] if found else otherwise + " ".join(text[-500:].split())
 
 
 def _unfinished(folder: Path) -> str:

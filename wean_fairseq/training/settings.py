@@ -182,7 +182,8 @@ def _attribute(name: str) -> str:
 def _placed(folder: Path | None, value: Any) -> Any:
     """Return paths relative to ``folder``.
 
-    Without a folder, "./" is put before a path that begins with a dash, so that it is not taken for an option.
+    A path that begins with a dash is made absolute, so that it is not taken for an option. (``Path`` would remove
+    a "./" before it.)
     """
     if isinstance(value, list):
         return [_placed(folder, part) for part in value]
@@ -191,7 +192,7 @@ def _placed(folder: Path | None, value: Any) -> Any:
     if folder is not None:
         short = os.path.normpath(folder / value)  # another file if ".." follows a link to a folder
         value = short if os.path.realpath(short) == os.path.realpath(folder / value) else str(folder / value)
-    return f"./{value}" if value.startswith("-") else value
+    return str(Path.cwd() / value) if value.startswith("-") else value
 
 
 def build_settings(values: Mapping[str, Any]) -> Settings:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from wean_fairseq.checkpoints.dictionaries import fingerprint, load_dictionary
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.neighbours import EMBEDDING, chance_baseline, load_embedding
 from wean_fairseq.reporting.plot_cli import main
@@ -82,6 +83,26 @@ def test_another_dictionary_is_refused(files, tmp_path):
     other.write_text("big 1\n", encoding="utf-8")
     with pytest.raises(UserError, match="embeds 7 words but the dictionary has 1"):
         load_embedding(files[0], str(other))
+
+
+@pytest.mark.parametrize("is_export", [False, True])
+@pytest.mark.parametrize(("name", "trained_on", "other"), [(EMBEDDING, 0, 1), ("decoder.embed_tokens.weight", 1, 0)])
+def test_a_dictionary_in_another_order_is_refused(files, tmp_path, name, trained_on, other, is_export):
+    """Each side of a model may have its own dictionary. An export names the sides, and sorts their records by name."""
+    checkpoint, dictionary = files
+    turned = tmp_path / "dict.tgt.txt"
+    turned.write_text("".join(reversed(Path(dictionary).read_text(encoding="utf-8").splitlines(keepends=True))))
+    sides = [dictionary, str(turned)]
+    state = torch.load(checkpoint, weights_only=True)
+    state["model"]["decoder.embed_tokens.weight"] = state["model"][EMBEDDING]
+    recorded = {side: fingerprint(load_dictionary(file)) for side, file in zip(("y", "x"), sides, strict=True)}
+    if is_export:
+        recorded = dict(sorted(recorded.items()))
+        state["cfg"] = {"task": {"source_lang": "y", "target_lang": "x"}}
+    torch.save(state | {"task_state": {"dictionaries": recorded}}, checkpoint)
+    assert len(load_embedding(checkpoint, sides[trained_on], name).words) == len(WORDS)
+    with pytest.raises(UserError, match=f"{sides[other]} has its words in another order than when the model was"):
+        load_embedding(checkpoint, sides[other], name)
 
 
 def test_a_file_that_is_no_dictionary_is_refused(files, tmp_path):

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.generation.models import MOSES, build
+from wean_fairseq.checkpoints import export
 from wean_fairseq.errors import UserError
 from wean_fairseq.generation import TextModel, cli, growing
 from wean_fairseq.generation.growing import GrowingFile
@@ -351,7 +352,7 @@ def test_only_lines_in_the_state_are_said_to_be_kept(
 
 
 def test_the_data_of_a_folder_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
-    monkeypatch.setattr(cli, "is_export", lambda _path: True)
+    monkeypatch.setattr(export, "is_export", lambda _path: True)
     assert generate("--text", tmp_path) == 2
     assert "the folder x has its own data and text: leave --text out." in capsys.readouterr().err
 

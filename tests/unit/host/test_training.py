@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
+import fairseq_cli.train
 import pytest
+from fairseq.data.iterators import CountingIterator, GroupedIterator
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
@@ -11,6 +13,7 @@ from omegaconf import OmegaConf
 
 import wean_fairseq
 from wean_fairseq.errors import UserError
+from wean_fairseq.host import interruption
 
 wean_fairseq.register()
 
@@ -65,3 +68,28 @@ def test_a_log_file_that_is_no_file_is_refused_at_once(tmp_path: Path, kind: str
     {"FIFO": os.mkfifo, "device": lambda path: path.symlink_to("/dev/full"), "folder": Path.mkdir}[kind](path)
     with pytest.raises(UserError, match=f"--log-file {path} is a folder, a device or a pipe: give the name of a file"):
         distributed_utils.is_master(cfg.distributed_training)
+
+
+@pytest.mark.parametrize(("batches", "done", "size"), [(0, 0, 1), (3, 0, 4), (5, 3, 4)])
+def test_an_epoch_without_batches_names_the_option(batches: int, done: int, size: int):
+    """fairseq's own loop fails with an ``UnboundLocalError`` if an epoch has no update."""
+    with pytest.raises(UserError, match="--skip-remainder-batch leaves out the last batches of an epoch"):
+        GroupedIterator(CountingIterator(range(done, batches), start=done, total=batches), size, True)
+    assert len(list(GroupedIterator(CountingIterator(range(8)), 4, True))) == 2
+
+
+def test_a_training_that_has_saved_no_checkpoint_does_not_end_well(tmp_path: Path):
+    """The options cannot tell how many updates an epoch has, so this is found only at the end."""
+    cfg = OmegaConf.structured(FairseqConfig())
+    cfg.checkpoint.save_dir, cfg.distributed_training.distributed_world_size = str(tmp_path), 1
+
+    def train() -> None:
+        interruption.run_command(lambda _cfg, _main, **_: None, cfg, fairseq_cli.train.main)
+
+    with pytest.raises(UserError, match=f"before its first checkpoint, and --save-dir {tmp_path} has none"):
+        train()
+    cfg.checkpoint.no_save = True
+    train()
+    cfg.checkpoint.no_save = False
+    (tmp_path / "checkpoint_9_99.pt").touch()
+    train()

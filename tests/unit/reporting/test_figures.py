@@ -214,6 +214,10 @@ def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
         (["granularity", "--dump", "nowhere"], "nowhere does not exist"),
         (["layers", "{provenance}"], "is damaged, or was not written by fairseq-train"),
         (["attention", "--checkpoint", "x", "--data", ".", "--text", "{granularity}"], "there is no model x"),
+        (
+            ["attention", "--checkpoint", "x.safetensors", "--data", ".", "--text", "{granularity}"],
+            "the folder x.safetensors has its own data and text: leave --data out",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(dumps, arguments, message, tmp_path, capsys):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.dataclass.configs import CheckpointConfig, DatasetConfig, OptimizationConfig
 
 from tests.copy_contract import BASE, SLOTS, copy_batch
 from tests.model_contract import EOS, collate, make_dictionary
@@ -288,6 +289,49 @@ def test_a_training_out_of_range_is_refused(section, options, says):
     sections = {"optimization": Namespace(lr=[0.1]), "dataset": Namespace()} | {section: Namespace(lr=[0.1], **options)}
     with pytest.raises(UserError, match=says):
         check_training(sections)
+
+
+NEVER = {"no_epoch_checkpoints": True, "no_last_checkpoints": True}
+NO_LAST, NO_VALIDATION = {"no_last_checkpoints": True}, {"disable_validation": True}
+
+
+@pytest.mark.parametrize(
+    ("saving", "data", "limits", "saves"),
+    [
+        (NEVER, NO_VALIDATION, {}, False),
+        (NEVER, {"validate_interval": 5}, {"max_epoch": 4}, False),
+        (NEVER, {"validate_interval": 5}, {"max_epoch": 5}, True),  # checkpoint_best.pt
+        (NEVER, {"validate_interval": 5, "validate_interval_updates": 9}, {"max_epoch": 4}, True),
+        (NEVER | {"save_interval": 2}, {"validate_interval": 3}, {"max_epoch": 5}, False),  # both only in epoch 6
+        (NEVER | {"save_interval": 2}, {"validate_interval": 3}, {}, True),
+        (NEVER, {"validate_interval": 5}, {"max_epoch": 4, "max_update": 9}, True),  # validates after the last update
+        (NEVER, NO_VALIDATION, {"max_update": 9}, False),
+        (NEVER | {"save_interval_updates": 9}, NO_VALIDATION, {}, True),
+        (NEVER | {"no_save": True}, NO_VALIDATION, {}, True),  # as the user wants
+        ({"save_interval": 5}, {}, {"max_epoch": 4}, False),
+        ({"save_interval": 5}, NO_VALIDATION, {"max_epoch": 4, "stop_time_hours": 1.0}, True),
+        (NO_LAST, NO_VALIDATION, {"max_epoch": 4}, True),  # checkpoint1.pt ...
+        ({"no_epoch_checkpoints": True}, NO_VALIDATION, {"max_epoch": 4}, True),  # checkpoint_last.pt
+    ],
+)
+def test_a_training_that_can_save_no_checkpoint_is_refused(saving, data, limits, saves):
+    """The expected values follow ``validate_and_save`` and ``save_checkpoint`` of fairseq."""
+    sections = {
+        "checkpoint": CheckpointConfig(**saving),
+        "dataset": DatasetConfig(**data),
+        "optimization": OptimizationConfig(lr=[0.1], **limits),
+    }
+    if saves:
+        check_training(sections)
+    else:
+        with pytest.raises(UserError, match="this training would save no checkpoint"):
+            check_training(sections)
+
+
+def test_patience_without_validation_is_refused():
+    sections = {"checkpoint": CheckpointConfig(patience=2), "dataset": DatasetConfig(disable_validation=True)}
+    with pytest.raises(UserError, match="--patience counts validations, and --disable-validation has none"):
+        check_training(sections | {"optimization": OptimizationConfig(lr=[0.1])})
 
 
 @pytest.mark.parametrize("text", ["nojson", "[1]", '{"beam": "x"}', '{"nope": 1}', "[" * 10**5])

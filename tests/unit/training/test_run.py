@@ -180,3 +180,19 @@ def test_sigterm_ends_the_program_again_after_its_command(tmp_path):
     status = run.progress.run_with_progress([sys.executable, "-c", kill], tmp_path / "out", None, bar)
     assert status == -signal.SIGTERM  # the signal was passed on to the command
     assert signal.getsignal(signal.SIGTERM) is earlier
+
+
+def test_the_message_of_another_program_is_one_line(training, monkeypatch):
+    """Its line breaks would be shown as a literal ``\\n``. argparse's messages do not begin with ``error:``."""
+    script = training.work.parent / "script.py"
+    script.write_text("import sys\nsys.exit('own_pairs.py: argument --x:\\n  expected one argument\\n')\n")
+    monkeypatch.setattr(run, "preparation_script", lambda: script)
+    with pytest.raises(UserError) as error:
+        training._run_preparation()
+    assert str(error.value) == "preparing the text failed: own_pairs.py: argument --x: expected one argument"
+
+
+def test_a_name_with_a_dash_is_shown_as_one_that_can_be_typed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run.say(f"model: {tmp_path}/-m, text: {tmp_path}/m.work")
+    assert "model: ./-m, text: m.work" in "".join(capsys.readouterr())

@@ -259,8 +259,8 @@ def test_a_name_that_begins_with_a_dash_is_no_option(here):
     given = {"data": ["-a.src", "b.tgt"], "output": "-m", "embedding_file": "-v", "test": 5, "search": "--beam 2"}
     (here / "-v").touch()
     built = settings.build_settings(settings.read_settings({**given, "arch": "wean_lstm"}))
-    assert (built.data, built.output, built.embedding_file) == (["./-a.src", "b.tgt"], "./-m", "./-v")
-    assert (str(built.work_folder), built.test, built.search) == ("-m.work", 5, "--beam 2")
+    assert (built.data, built.output, built.embedding_file) == ([f"{here}/-a.src", "b.tgt"], f"{here}/-m", f"{here}/-v")
+    assert (str(built.work_folder), built.test, built.search) == (f"{here}/-m.work", 5, "--beam 2")
 
 
 def test_written_settings_are_read_again_unchanged(here):
