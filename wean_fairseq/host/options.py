@@ -121,8 +121,9 @@ def check_training(cfg: Any) -> None:
     if getattr(cfg.get("dataset"), "num_shards", 1) != 1 or getattr(cfg.get("dataset"), "shard_id", 0) != 0:
         raise UserError("--num-shards and --shard-id are for fairseq-generate: a training divides its data by itself.")
     read_betas(str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")))
-    if cfg.get("checkpoint") is not None:
-        _check_saving(cfg["checkpoint"], cfg["dataset"], cfg["optimization"])
+    sections = [cfg.get(name) for name in ("checkpoint", "dataset", "optimization")]
+    if all(section is not None for section in sections):
+        _check_saving(*sections)
 
 
 def _check_saving(saving: Any, data: Any, limits: Any) -> None:
