@@ -90,7 +90,7 @@ def add_text_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--unit", choices=steps.UNITS, default="words", help="tokeniser; words = keep the existing tokens"
     )
-    group.add_argument("--language", default="en", metavar="XX", help="two-letter language code for the Moses rules")
+    group.add_argument("--language", metavar="XX", help="two-letter language code for the Moses rules (default: en)")
     group.add_argument("--wordpiece-vocab", type=Path, metavar="FILE", help="vocab.txt of a BERT model")
     group.add_argument("--lowercase", action="store_true", help="lower-case both sides")
     group.add_argument("--truecase", action="store_true", help="give the first word of a line its usual case in train")
@@ -233,7 +233,7 @@ def prepare(
         raise InputError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
         raise InputError("--unknown needs unchanged words: leave out --unit, --bpe and --truecase.")
-    steps.check_language(options.unit, options.language)
+    steps.check_language(options.unit, "en" if options.language is None else options.language)
     if options.bpe and options.unit == "characters":
         raise InputError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
     if options.wordpiece_vocab is not None and options.unit != "wordpiece":

@@ -18,7 +18,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from corpus.errors import InputError
 from corpus.reading import read_beginning
 from wean_fairseq.storage.files import (
     check_not_current,
+    clear_partial,
     make_new,
     no_file,
     put_in_place,
@@ -129,7 +129,7 @@ class Output:
             if error is None:
                 self._finish()
         finally:
-            shutil.rmtree(self._partial, ignore_errors=True)
+            clear_partial(self._partial, self.path)
             self._unlock()
 
     def finished(self, sources: Sequence[Path] = ()) -> bool:

@@ -180,7 +180,7 @@ class Preparation:
 def _settings(options: Any) -> TextSettings:
     settings = TextSettings(
         unit=options.unit,
-        language=options.language,
+        language="en" if options.language is None else options.language,
         lowercase=options.lowercase,
         truecase=options.truecase,
         bpe=bool(options.bpe),
@@ -190,7 +190,7 @@ def _settings(options: Any) -> TextSettings:
         unknown=options.unknown or "",
         topics=bool(getattr(options, "topics", False)),
     )
-    if options.language != "en" and options.unit in ("words", "joiner", "characters"):
+    if options.language not in (None, "en") and options.unit in ("words", "joiner", "characters"):
         raise InputError(f"--unit {options.unit} uses no rules of a language: leave --language out.")
     return settings
 

@@ -206,6 +206,9 @@ def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
     same name in the state, its type must be the same for all of them. A tensor must have the shape of its parameter: a
     fused optimiser would read and write outside of a smaller one.
     """
+    for inner in _inner(optimizer):
+        if (wrong := wrong_in_optimizer(inner)) is not None:
+            return wrong
     for group in optimizer.param_groups:
         # an optimiser that combines several optimisers has no defaults
         for name, default in getattr(optimizer, "defaults", {}).items():
@@ -227,8 +230,13 @@ def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
     return next((str(min(missing)) for missing in lacking), None)
 
 
+def _inner(optimizer: Any) -> list[Optimizer]:
+    """Return the optimisers that fairseq's composite optimiser combines."""
+    return [inner.optimizer for inner in getattr(optimizer, "optimizers", {}).values()]
+
+
 def _is_in_range(name: str, value: Any) -> bool:
-    """Return True if the numbers in an option are finite, and shares below 1 and other numbers not negative."""
+    """Return True if all numbers of an option are finite and 0 or more, and betas are below 1."""
     if isinstance(value, list | tuple):
         return all(_is_in_range(name, number) for number in value)
     if isinstance(value, bool) or not isinstance(value, int | float | Tensor):
@@ -251,6 +259,8 @@ def _fits(parameter: Any, name: str, value: Any) -> bool:
 
 def align_state(optimizer: Optimizer) -> None:
     """Store the tensors of a loaded state in the memory layout of their parameters, as fused optimisers expect."""
+    for inner in _inner(optimizer):
+        align_state(inner)
     for parameter, entries in getattr(optimizer, "state", {}).items():
         for name, value in entries.items():
             if isinstance(value, Tensor) and value.shape == parameter.shape and value.stride() != parameter.stride():

@@ -1,9 +1,10 @@
 """``wean-evaluate``: score the output files of any system."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pkgutil import resolve_name
+from typing import Any
 
 from .. import __version__
 from ..console import LARGEST_SEED, check_name, command, command_parser, number, whole_number
@@ -114,7 +115,7 @@ def score(args: argparse.Namespace) -> Evaluation:
     settings = MetricSettings(tokenize, args.lowercase, args.alpha, **models)
     presets = args.preset or ([] if args.metric else [STANDARD])
     columns = columns_for(presets, args.metric, settings)
-    _check_used(settings, columns)
+    _check_used(settings, columns, args.common)
     for column in columns:
         if column.key in args.metric and column.metric.needs_source and corpus.sources is None:
             raise UserError(f"--metric {column.key} compares with the source; give it with --src.")
@@ -128,8 +129,11 @@ def score(args: argparse.Namespace) -> Evaluation:
     return evaluation
 
 
-def _check_used(settings: MetricSettings, columns: Sequence[MetricColumn]) -> None:
-    """Refuse an option of single metrics if none of them is computed."""
+def _check_used(settings: MetricSettings, columns: Sequence[MetricColumn], common: Mapping[str, Any]) -> None:
+    """Refuse an option of single metrics if none of them is computed.
+
+    ``common`` has the options of all test sets, which another set may use.
+    """
     of_bert = [column for column in columns if isinstance(column.metric, BertScore)]
     uses = {
         "alpha": any(isinstance(column.metric, IBleu) for column in columns),
@@ -138,7 +142,7 @@ def _check_used(settings: MetricSettings, columns: Sequence[MetricColumn]) -> No
         "sentence_model": any(isinstance(column.metric, Similarity) for column in columns),
     }
     for name, used in uses.items():
-        if not used and getattr(settings, name) != getattr(MetricSettings(), name):
+        if not used and getattr(settings, name) not in (getattr(MetricSettings(), name), common.get(name)):
             raise UserError(f"{flag(name)} has no effect on the chosen metrics: leave it out, or add --metric.")
 
 
@@ -164,10 +168,12 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, argpa
     parser = build_parser()
     common, sets = split_sets(arguments)
     shared = parser.parse_args(common)
+    shared.common = {}
     if not sets:
         return shared, {"": shared}
     parsed = {name: parser.parse_args([*common, *own]) for name, own in sets.items()}
     for name, args in parsed.items():
+        args.common = vars(shared)
         for option in ("json", "markdown", "overwrite", "format", "sentences", "intervals"):
             if getattr(args, option) != getattr(shared, option):
                 raise UserError(f"--{option} is for all test sets; give it before --set {name}.")
@@ -181,11 +187,11 @@ def score_command(arguments: list[str]) -> str:
     for args in sets.values():
         inputs += [*args.ref, *paths_of([*args.hyp, *args.generated])]
         inputs += [args.src, args.topics, args.groups, args.oov_source]
-    for args in (shared, *sets.values()):
-        if args.intervals and not args.resamples:
-            raise UserError("--intervals needs resamples: leave it out, or --resamples 0.")
-        if (args.all_pairs or args.correction) and not (args.resamples and args.trials):
-            raise UserError("--all-pairs and --correction need tests: leave them out, or --resamples 0 and --trials 0.")
+    if shared.intervals and not any(args.resamples for args in sets.values()):
+        raise UserError("--intervals needs resamples: leave out --intervals or --resamples 0.")
+    compared = [args for args in sets.values() if args.all_pairs or args.correction]
+    if compared and not any(args.resamples and args.trials for args in compared):
+        raise UserError("--all-pairs and --correction need tests: leave out these or --resamples 0 and --trials 0.")
     if shared.sentences and not shared.json and shared.format != "json":
         raise UserError("--sentences is for JSON: add --json OUT or --format json, or leave it out.")
     check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs, overwrite=shared.overwrite)

@@ -49,7 +49,8 @@ def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[Sy
         UserError: if a file cannot be read, or if an option for logs is given without a log.
     """
     for name in ("tokens", "oov_source"):
-        if getattr(args, name) and not args.generated:
+        given = getattr(args, name)
+        if given and not args.generated and given != vars(args).get("common", {}).get(name):
             raise UserError(f"{flag(name)} is for --generated, a log of fairseq-generate: leave it out.")
     systems = []
     for argument in args.hyp:

@@ -52,10 +52,12 @@ def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs
     trains = "validate_and_save" in getattr(main, "__globals__", {})
     _watch = _Watch()
     _watch.active = trains and cfg.distributed_training.distributed_world_size == 1
+    first_rank = cfg.distributed_training.distributed_rank
     try:
         original(cfg, main, **kwargs)
-        # fairseq has set the rank to None if it started the processes itself
-        if trains and not cfg.distributed_training.distributed_rank:
+        # fairseq has set the rank to None if it started the processes itself, from the given rank on
+        rank = cfg.distributed_training.distributed_rank
+        if trains and not (first_rank if rank is None else rank):
             _check_saved(cfg.checkpoint)
     except (KeyboardInterrupt, Exception) as error:
         if not is_interrupt(error):

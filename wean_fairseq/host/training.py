@@ -58,8 +58,8 @@ def group_batches(
         groups.total = groups.n + math.ceil(left / chunk_size)
     elif groups.total <= groups.n:
         raise UserError(
-            "--skip-remainder-batch leaves out the last batches of an epoch, and there are no others: leave it out, or "
-            "give a smaller --batch-size, --max-tokens or --update-freq."
+            "--skip-remainder-batch leaves out the last batches of an epoch, and this one has no others: leave it "
+            "out, or give a smaller --batch-size, --max-tokens or --update-freq."
         )
 
 

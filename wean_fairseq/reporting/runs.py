@@ -314,10 +314,11 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
 def _locate(folder: Path, file: DataFile, likely: list[str]) -> Path | None:
     """Return the file in a run directory that has the name and the hash of ``file``, or None."""
     name = Path(file.name).name
+    root = folder.parent if is_seed_folder(folder) else folder  # the seeds of a run share its text by links
     places = sorted(place for place in folder.iterdir() if place.is_dir())
     for place in sorted(places, key=lambda place: place.name not in likely):
         try:
-            if _is_inside(place / name, folder) and sha256(read_regular(place / name)).hexdigest() == file.sha256:
+            if _is_inside(place / name, root) and sha256(read_regular(place / name)).hexdigest() == file.sha256:
                 return place / name
         except OSError:  # there is no such file, the name is impossible, or the file cannot be read
             continue

@@ -367,7 +367,7 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
         yield make_new(partial, folder)
         put_in_place(partial, folder, replace=replace)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        clear_partial(partial, folder)
         os.close(descriptor)
 
 
@@ -383,6 +383,12 @@ def make_new(partial: Path, folder: Path) -> Path:
     new.mkdir(parents=True)
     keep_permissions(folder, new, stat.S_IRWXU)
     return new
+
+
+def clear_partial(partial: Path, folder: Path) -> None:
+    """Remove a partial folder, unless it has the only copy of an older folder that could not get its name back."""
+    if folder.exists() or not (partial / "old" / folder.name).exists():
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def put_in_place(partial: Path, folder: Path, *, replace: bool) -> None:

@@ -37,6 +37,11 @@ _DIRTY = {
 _JOINED = "\u0590-\u1cff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
 _NEEDLESS = re.compile(f"(?![\u200c\u200d])[{_ZERO_WIDTH}]|(?<![{_JOINED}])[\u200c\u200d]")
 _LONG_RUN = 1000  # number of combining marks after which sorting them is faster than Python's `normalize`
+_OF_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # letters that some normal form replaces by combining marks only
+_PARTED = {
+    "NFC": str.maketrans({letter: unicodedata.normalize("NFD", letter) for letter in _OF_MARKS}),
+    "NFKC": str.maketrans({letter: unicodedata.normalize("NFKD", letter) for letter in _OF_MARKS}),
+}
 _SPECIAL = re.compile(r"(?:(?<=\s)|^)<(/?s|pad|unk|mask|(?:oov|unk)-\d+)>(?=\s|$)")
 _ESCAPED = re.compile(r"(?:(?<=\s)|^)&lt;(/?s|pad|unk|mask|(?:oov|unk)-\d+)&gt;(?=\s|$)")
 
@@ -69,7 +74,7 @@ class Cleaner:
                 if number:
                     self.counts[name] += number
         if self.form != "none" and not unicodedata.is_normalized(self.form, line):  # type: ignore[arg-type]
-            line = unicodedata.normalize(self.form, _sort_marks(line))  # type: ignore[arg-type]
+            line = unicodedata.normalize(self.form, _sort_marks(line, self.form))  # type: ignore[arg-type]
             self.counts["lines_normalised"] += 1
         return " ".join(line.split())
 
@@ -101,13 +106,14 @@ class Cleaner:
         return escaped
 
 
-def _sort_marks(line: str) -> str:
+def _sort_marks(line: str, form: str) -> str:
     """Return the line with long runs of combining marks in canonical order. Its normal forms stay the same.
 
     Python's ``normalize`` needs a time that grows with the square of the length of a run.
     """
     if len(line) <= _LONG_RUN or line.isascii():
         return line
+    line = line.translate(_PARTED[form])
     runs = (list(run) for _, run in groupby(line, key=lambda letter: unicodedata.combining(letter) > 0))
     # other letters have the class 0, so sorting does not change their order
     return "".join("".join(sorted(run, key=unicodedata.combining) if len(run) > _LONG_RUN else run) for run in runs)

@@ -164,7 +164,8 @@ class TrainingRun:
         state.check_entries(work)
         # The last run may have been killed after it had written the folder.
         is_ours = self._published == _checksums_of(folder) != "" or (
-            (folder / FILE).is_file() and _read_mark(self.work / "published").endswith(f"\n{_unfinished(folder)}\n")
+            _read_mark(self.work / "published").endswith(f"\n{_unfinished(folder)}\n")
+            and _read_mark(folder / FILE) == write_toml(self.settings, folder)
         )
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")

@@ -669,6 +669,14 @@ def test_the_state_of_adafactor_is_accepted():
     assert wrong_in_optimizer(optimizer) is None
 
 
+def test_the_parts_of_a_composite_optimiser_are_checked():
+    optimizer = stepped()
+    composite = argparse.Namespace(optimizers={"a": argparse.Namespace(optimizer=optimizer)}, param_groups=[], state={})
+    assert wrong_in_optimizer(composite) is None
+    next(iter(optimizer.state.values()))["exp_avg"] = torch.zeros(1)
+    assert wrong_in_optimizer(composite) == "exp_avg"
+
+
 def test_a_state_of_another_memory_layout_is_stored_in_that_of_the_parameter():
     parameter = torch.nn.Parameter(torch.arange(6.0).view(2, 3))
     optimizer = torch.optim.Adam([parameter])

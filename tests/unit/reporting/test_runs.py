@@ -25,6 +25,30 @@ def test_a_run_has_its_texts_scores_and_costs(tmp_path):
     assert system.speed == {"test": 1040.5}
 
 
+@pytest.mark.parametrize("name", ["seed1", "other"])
+def test_the_seeds_of_a_run_share_its_text_by_a_link(tmp_path, name):
+    """Any other link leads out of the run, so the file behind it is not shown."""
+    folder = make_run(tmp_path / name)
+    (folder / "text-test").unlink()
+    (folder / "text").rename(tmp_path / "text")
+    (folder / "text").symlink_to("../text")
+    assert read_run(folder).sets["test"].sources == (SOURCES if name == "seed1" else [])
+
+
+def test_only_settings_of_a_run_are_shown(tmp_path):
+    """A link may lead to any file, and the folder that a run is in may have any file named settings."""
+    folder = make_run(tmp_path / "run")
+    (tmp_path / "secret").write_text("PASSWORD=a\nSEED=1\n")
+    (folder / "settings").unlink()
+    (folder / "settings").symlink_to("../secret")
+    assert read_run(folder).settings == {}
+    (folder / "settings").unlink()
+    (tmp_path / "settings").write_text("PASSWORD=a\n")
+    assert read_run(folder).settings == {}
+    (tmp_path / "settings").write_text("BATCH=8\nSEED=1\n")
+    assert read_run(folder).settings == {"BATCH": "8"}
+
+
 def test_time_of_an_update_is_the_median_over_epochs(tmp_path):
     """In the log, 100 updates took 20 s and 100 took 30 s, so the median is 0.25 s, and 200 updates take 50 s."""
     training = read_log(make_run(tmp_path / "run") / "transformer" / "train.log")
