@@ -79,7 +79,7 @@ def test_an_epoch_without_batches_names_the_option(batches: int, done: int, size
 
 
 def test_a_training_that_has_saved_no_checkpoint_does_not_end_well(tmp_path: Path):
-    """The options cannot tell how many updates an epoch has, so this is found only at the end."""
+    """The number of updates in an epoch does not follow from the options, so this is checked only at the end."""
     cfg = OmegaConf.structured(FairseqConfig())
     cfg.checkpoint.save_dir, cfg.distributed_training.distributed_world_size = str(tmp_path), 1
 
