@@ -17,7 +17,7 @@ from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
 from wean_fairseq.console import OneLineParser, exit_status, positive_number, whole_number  # noqa: F401 - used by the scripts
 from wean_fairseq.optional import versions_of
-from wean_fairseq.ranges import MOST_PROCESSES
+from wean_fairseq.ranges import MOST_PROCESSES, flag
 from wean_fairseq.storage.files import no_file
 from wean_fairseq.text import cleaning, steps
 
@@ -211,7 +211,7 @@ def _check_binary(options: Namespace, parser: ArgumentParser) -> None:
     if options.binarise is None:
         for name in _BINARY:
             if getattr(options, name) != parser.get_default(name):
-                raise InputError(f"--{name.replace('_', '-')} is for binary data: add --binarise, or leave it out.")
+                raise InputError(f"{flag(name)} is for binary data: add --binarise, or leave it out.")
     elif "," in str(options.output):
         raise InputError(
             f"{options.output} has a comma, at which fairseq-preprocess splits it: choose another --output."
