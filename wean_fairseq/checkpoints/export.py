@@ -67,7 +67,7 @@ def check_unused(path: str | Path, **given: object) -> None:
     """Raise ``UserError`` if an option is given that an exported folder does not use. None = an option not given."""
     unused = [name for name, value in given.items() if value is not None]
     if unused and is_export(path):
-        raise UserError(f"the folder {path} has its own data and text: leave --{unused[0]} out.")
+        raise UserError(f"the folder {path} has its own data and text: leave the option {unused[0]} out.")
 
 
 def export(

@@ -15,7 +15,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ..checkpoints.export import read_exported_text
+from ..checkpoints.export import check_unused, read_exported_text
 from ..checkpoints.loading import MODELS, Loaded, StoredModel, missing_model
 from ..errors import UserError
 from ..ranges import flag
@@ -66,6 +66,7 @@ def load(
     """
     _check_engine(engine, compute_type)
     path = _check_paths(path, data, text)
+    check_unused(path, data=data, text=None if isinstance(text, TextSettings) else text)
     options = {name: value for name, value in options.items() if value is not None}
     options = check_numbers(options)
     _check_values(options)

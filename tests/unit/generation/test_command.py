@@ -354,7 +354,7 @@ def test_only_lines_in_the_state_are_said_to_be_kept(
 def test_the_data_of_a_folder_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     monkeypatch.setattr(export, "is_export", lambda _path: True)
     assert generate("--text", tmp_path) == 2
-    assert "the folder x has its own data and text: leave --text out." in capsys.readouterr().err
+    assert "the folder x has its own data and text: leave the option text out." in capsys.readouterr().err
 
 
 def test_output_that_is_no_longer_read_ends_quietly(model: TextModel, given: Path, capsys):

@@ -410,6 +410,13 @@ def test_a_path_of_another_type_is_named(arguments, name):
         load("m", text=5)
 
 
+@pytest.mark.parametrize("name", ["data", "text"])
+def test_an_exported_folder_refuses_the_data_and_text_of_a_checkpoint(tmp_path, name):
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(UserError, match=rf"has its own data and text: leave the option {name} out"):
+        load(tmp_path, **{name: tmp_path})
+
+
 def test_whole_numbers_of_numpy_are_accepted(tmp_path: Path):
     model = build(tmp_path, "wean_lstm")
     numbers = {"n_best": np.int64(2), "beam": np.int32(3), "batch_size": np.uint8(1), "seed": np.int64(1)}

@@ -59,7 +59,7 @@ def test_arguments_that_do_not_fit(arguments: list[str], says: str, capsys: pyte
 def test_the_data_of_a_folder_is_not_given(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "model.safetensors").touch()
     said = refused(capsys, "a=x.pt", f"b={tmp_path}", f"--{option}", "-", "/nowhere")
-    assert said.endswith(f"error: the folder {tmp_path} has its own data and text: leave --{option} out.")
+    assert said.endswith(f"error: the folder {tmp_path} has its own data and text: leave the option {option} out.")
 
 
 def test_a_closed_standard_output_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

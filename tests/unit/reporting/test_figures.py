@@ -216,7 +216,7 @@ def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
         (["attention", "--checkpoint", "x", "--data", ".", "--text", "{granularity}"], "there is no model x"),
         (
             ["attention", "--checkpoint", "x.safetensors", "--data", ".", "--text", "{granularity}"],
-            "the folder x.safetensors has its own data and text: leave --data out",
+            "the folder x.safetensors has its own data and text: leave the option data out",
         ),
     ],
 )
