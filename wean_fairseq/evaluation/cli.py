@@ -14,6 +14,7 @@ from .corpus import lead_rows, read_corpus
 from .evaluate import Resampling, evaluate
 from .metrics.bleu import IBleu
 from .metrics.embeddings import BertScore, Similarity
+from .metrics.method7 import Method7IBleu
 from .metrics.registry import METRICS, MetricSettings
 from .presets import METRIC_PRESETS, STANDARD, MetricColumn, columns_for
 from .report import render_all
@@ -136,7 +137,10 @@ def _check_used(settings: MetricSettings, columns: Sequence[MetricColumn], commo
     """
     of_bert = [column for column in columns if isinstance(column.metric, BertScore)]
     uses = {
-        "alpha": any(isinstance(column.metric, IBleu) for column in columns),
+        "alpha": any(
+            isinstance(column.metric, IBleu | Method7IBleu) and column.metric.alpha == settings.alpha
+            for column in columns
+        ),
         "bert_model": of_bert,
         "bert_layer": of_bert,
         "sentence_model": any(isinstance(column.metric, Similarity) for column in columns),

@@ -488,6 +488,15 @@ def test_an_option_without_effect_is_refused(option: str, capsys: pytest.Capture
     assert re.split("[ =]", option)[0] in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("metric", "status"), [("ibleu", 0), ("ibleu-nltk-m7-legacy", 0), ("ibleu-0.7", 2), ("bleu", 2)]
+)
+def test_alpha_is_refused_where_the_weight_is_fixed(metric: str, status: int, run: Run) -> None:
+    """``ibleu-0.7`` always has the weight 0.7."""
+    got, _, err = run("--hyp", "A=hyp", "--ref", "ref", "--src", "src", "--metric", metric, *FAST, "--alpha", "0.5")
+    assert got == status and err.startswith("wean-evaluate: error: --alpha has no effect") == bool(status)
+
+
 @pytest.mark.parametrize("option", ["--ref", "--src", "--hyp", "--generated"])
 def test_a_sparse_file_of_any_size_is_refused_at_once(run: Run, option: str) -> None:
     with Path("sparse").open("wb") as file:
