@@ -29,6 +29,12 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text.strip()) is not None
 
 
+def index_of(name: str, length: int) -> int | None:
+    """Return the index in a list of ``length`` items that ``name``, a number counted from 1, means. None = no index."""
+    number = int(name) if name.isdecimal() and len(name) < 10 else 0
+    return number - 1 if 1 <= number <= length else None
+
+
 def mostly(cells: Iterable[bool], share: float = 0.9) -> bool:
     """Return True if the list is not empty and at least ``share`` of its values are True."""
     values = list(cells)
@@ -104,8 +110,8 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
         same = [key for key in keys if names[key] in (name, one_spaced(name))]
         if len(same) > 1:
             raise InputError(f"{where} has {len(same)} columns named {name}: give numbers. {listing(names, advice)}")
-        if not same and name.isdecimal() and len(name) < 10 and 1 <= int(name) <= len(keys):
-            same = [keys[int(name) - 1]]
+        if not same and (index := index_of(name, len(keys))) is not None:
+            same = [keys[index]]
         if not same:
             raise InputError(f"{where} has no column {name}. {listing(names, advice)}")
         if same[0] in chosen:

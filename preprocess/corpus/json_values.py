@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpus.errors import InputError
-from corpus.headers import mostly
+from corpus.headers import index_of, mostly
 from corpus.reading import read_blocks
 
 DEEPEST = 20  # maximum number of levels in the path to a column
@@ -176,8 +176,8 @@ def pick(value: Any, path: str) -> Any:
     if isinstance(value, dict) and path in value:
         return value[path]
     name, _, rest = path.partition(".")
-    if isinstance(value, list) and name.isdecimal() and len(name) < 10 and 1 <= int(name) <= len(value):
-        item = value[int(name) - 1]
+    if isinstance(value, list) and (index := index_of(name, len(value))) is not None:
+        item = value[index]
     elif isinstance(value, dict) and name in value:
         item = value[name]
     else:
