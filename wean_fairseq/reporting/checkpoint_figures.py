@@ -64,11 +64,11 @@ def find_example(run: Run) -> tuple[Path, str] | None:
     """
     likely = [run.path / f"bin-{name}" for name in run.sets]
     folders = [*likely, *sorted(run.path.glob("bin*")), *sorted(run.path.parent.glob("bin*"))]
-    data = next((folder for folder in folders if (folder / _DICTIONARY).is_file()), None)
+    data = next((folder for folder in folders if run.may_show(folder / _DICTIONARY)), None)
     if data is None:
         return None
     texts = [data / "test.src-tgt.src", *(run.path / f"text-{name}" / "test.src" for name in run.sets)]
-    text = next((file for file in texts if file.is_file()), None)
+    text = next(filter(run.may_show, texts), None)
     try:
         lines = [line for line in read_lines(text) if line.strip()] if text else []
     except UserError:

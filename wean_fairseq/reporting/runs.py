@@ -5,6 +5,7 @@ score are found by the hashes in the JSON, so a report never shows texts that we
 longer exists, scores that ``wean-evaluate record`` has stored can be read.
 """
 
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -134,6 +135,23 @@ class Run:
         """True if the data is the user's own pairs. There are no published numbers for such data."""
         return self.manifest.script == "own_pairs"
 
+    def may_show(self, file: Path) -> bool:
+        """Return True if a file with text exists and no link leads out of the run to it.
+
+        A report must not show files of other folders. The seeds of a run share its text by links, and its parts the
+        data in the folder above them.
+        """
+        if not file.is_file():
+            return False
+        shared = is_seed_folder(self.path) or not file.is_relative_to(self.path)
+        if is_inside(file, self.path.parent if shared else self.path):
+            return True
+        name = os.path.relpath(file, self.path)
+        message = f"{name} is behind a link that leads out of the run, so it is not shown."
+        if message not in self.problems:
+            self.problems.append(message)
+        return False
+
 
 def is_seed_folder(path: Path) -> bool:
     """Return True if the name of a directory says that it belongs to one of several seeds."""
@@ -181,9 +199,12 @@ def read_run(path: Path) -> Run:
     """Read a run directory, and describe its broken files in ``problems``."""
     run = Run(path)
     _read_settings(run)
-    run.problems += _training_notes(path / "trainings.json")
+    run.problems += _training_notes(run, path / "trainings.json")
     run.manifest = _read_manifest(run, path / "text")
-    logs, scores = sorted(path.glob("*/train.log")), sorted(path.glob("*.json"))
+    logs, scores = (
+        sorted(path.glob("*/train.log")),
+        [file for file in sorted(path.glob("*.json")) if run.may_show(file)],
+    )
     for log in logs:
         run.systems[log.parent.name] = _read_system(run, log.parent)
     for file in scores:
@@ -202,7 +223,7 @@ def read_run(path: Path) -> Run:
 def _read_settings(run: Run) -> None:
     """Read the settings of the recipe from the run directory or, if a recipe has several parts, from its parent."""
     for file in (run.path / "settings", run.path.parent / "settings"):
-        if _is_inside(file, file.parent) and is_settings(file):
+        if is_inside(file, file.parent) and is_settings(file):
             pairs = (line.partition("=") for line in read_lines(file))
             run.settings = {name: value for name, separator, value in pairs if separator}
             break
@@ -213,10 +234,10 @@ def _read_settings(run: Run) -> None:
     run.seed = named[1] if named else seed
 
 
-def _training_notes(file: Path) -> list[str]:
+def _training_notes(run: Run, file: Path) -> list[str]:
     """Return one sentence for each training with a note by the recipe, for example that it had not converged."""
     try:
-        trainings = read_typed_json(file, dict[str, dict[str, Any]]) if file.is_file() else {}
+        trainings = read_typed_json(file, dict[str, dict[str, Any]]) if run.may_show(file) else {}
     except UserError:
         return []  # `_read_scores` reports the error
     notes = {name: training.get("note") for name, training in trainings.items()}
@@ -228,7 +249,7 @@ def _read_manifest(run: Run, folder: Path) -> TextManifest:
     """Return the manifest of a prepared text. It is empty if there is no manifest or if it cannot be read."""
     path = folder / "manifest.json"
     try:
-        return read_typed_json(path, TextManifest, "prepare the text again") if path.is_file() else TextManifest()
+        return read_typed_json(path, TextManifest, "prepare the text again") if run.may_show(path) else TextManifest()
     except UserError as error:
         run.problems.append(f"The description of the data is left out: {error}".replace(f"{run.path}/", ""))
         return TextManifest()
@@ -242,7 +263,7 @@ def _read_system(run: Run, folder: Path) -> TrainedSystem:
         run.problems.append(f"{folder.name}: its train.log holds no validation that can be read, so it has no curve.")
     speeds = {file.stem: decoding_speed(file) for file in sorted(folder.glob("*.err"))}
     system.speed = {name: speed for name, speed in speeds.items() if speed is not None}
-    for file in sorted(folder.glob("*.jsonl")):
+    for file in filter(run.may_show, sorted(folder.glob("*.jsonl"))):
         with suppress(UserError):
             if kind := kind_of_dump(file):
                 system.dumps.setdefault(kind, file)
@@ -318,15 +339,15 @@ def _locate(folder: Path, file: DataFile, likely: list[str]) -> Path | None:
     places = sorted(place for place in folder.iterdir() if place.is_dir())
     for place in sorted(places, key=lambda place: place.name not in likely):
         try:
-            if _is_inside(place / name, root) and sha256(read_regular(place / name)).hexdigest() == file.sha256:
+            if is_inside(place / name, root) and sha256(read_regular(place / name)).hexdigest() == file.sha256:
                 return place / name
         except OSError:  # there is no such file, the name is impossible, or the file cannot be read
             continue
     return None
 
 
-def _is_inside(path: Path, folder: Path) -> bool:
-    """Return False for a link that leads out of a folder, so that a report never shows files outside of the run."""
+def is_inside(path: Path, folder: Path) -> bool:
+    """Return False for a link that leads out of a folder."""
     return path.resolve().is_relative_to(folder.resolve())
 
 

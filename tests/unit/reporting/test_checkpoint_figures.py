@@ -83,6 +83,12 @@ def test_attention_is_drawn_of_the_sentence_the_models_read(folder, monkeypatch)
     (folder / "bin").rename(folder / "bin-test")
     (folder / "bin-test" / "test.src-tgt.src").write_text("pi@@ ano\n")
     assert checkpoint_figures.find_example(read_run(folder)) == (folder / "bin-test", "pi@@ ano")
+    for name in ("test.src-tgt.src", "dict.src.txt"):  # files behind links out of the run are not shown
+        (folder / "bin-test" / name).rename(folder.parent / name)
+        (folder / "bin-test" / name).symlink_to(folder.parent / name)
+    run = read_run(folder)
+    assert checkpoint_figures.find_example(run) is None
+    assert run.problems[-1].startswith("bin-test/dict.src.txt is behind a link")
 
 
 def test_a_report_can_leave_the_checkpoints_out(folder, tmp_path):

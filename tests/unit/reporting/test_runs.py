@@ -35,6 +35,21 @@ def test_the_seeds_of_a_run_share_its_text_by_a_link(tmp_path, name):
     assert read_run(folder).sets["test"].sources == (SOURCES if name == "seed1" else [])
 
 
+@pytest.mark.parametrize("name", ["test.json", "trainings.json", "text/manifest.json", "transformer/copies.jsonl"])
+def test_texts_behind_a_link_out_of_the_run_are_not_shown(tmp_path, name):
+    folder = make_run(tmp_path / "run")
+    file = folder / name
+    content = file.read_text("utf-8") if file.exists() else "{}"
+    file.unlink(missing_ok=True)
+    file.symlink_to(tmp_path / "secret")
+    (tmp_path / "secret").write_text(content)
+    says = f"{name} is behind a link that leads out of the run, so it is not shown."
+    assert says in read_run(folder).problems
+    file.unlink()
+    file.write_text(content)
+    assert says not in read_run(folder).problems
+
+
 def test_only_settings_of_a_run_are_shown(tmp_path):
     """A link may lead to any file, and the folder that a run is in may have any file named settings."""
     folder = make_run(tmp_path / "run")
