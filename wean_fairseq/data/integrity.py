@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import os
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,25 +25,35 @@ _ADVICE = (
 )
 
 
-def check_data(paths: list[Path]) -> None:
+def check_data(folder: Path, wanted: Callable[[str], object]) -> list[Path]:
     """Reject files that have changed since their checksums were recorded by the first training or by wean-checksum.
 
     Args:
-        paths: files of data directories. Missing files are skipped.
+        folder: data directory.
+        wanted: returns a true value for the names of the files to check.
+
+    Returns:
+        The paths of these files.
 
     Raises:
-        UserError: if a file has changed. The message names the file.
+        UserError: if a file has changed or is missing. The message names the file.
     """
-    valid_manifest = cache(_valid_manifest)
+    paths = sorted(path for path in folder.glob("*") if wanted(path.name))
     for path in paths:
-        if path.exists() and not path.is_file():
+        if not path.is_file():
             raise UserError(f"{path} is not a regular file: {_ADVICE}.")
-        if not path.exists() or (manifest := valid_manifest(path.parent)) is None:
-            continue
+    manifest = _valid_manifest(folder)
+    if manifest is None:
+        return paths
+    lost = [name for name in sorted(manifest.digests) if wanted(name) and not (folder / name).exists()]
+    if lost:
+        raise UserError(f"{folder} has lost {lost[0]}, which is in its {manifest.path.name}: {_ADVICE}.")
+    for path in paths:
         try:
             check_file(path, _ADVICE, manifest=manifest)
         except OSError as error:
             raise UserError(f"{path} cannot be read ({error.strerror}): look at its disk and permissions.") from error
+    return paths
 
 
 def check_binary(prefix: Path, size: int) -> None:

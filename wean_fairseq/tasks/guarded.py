@@ -2,8 +2,10 @@
 
 import logging
 import random
+import re
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,17 @@ from ..checkpoints import dictionaries
 from ..data.extended_vocabulary import num_base_words
 from ..data.integrity import check_binary, check_data, checksum_of, record_once
 from ..data.pairs import dictionary_file
+from ..errors import UserError
 from ..fields import option
 from ..host import precision, stopping
 from ..host.divergence import check_loss
 from ..modules.output_matmul import exact_products
+from ..storage.files import sha256_of
 from .epoch_batches import EpochBatches
 
 logger = logging.getLogger(__name__)
+NO_TARGETS = "{} has no target sentences, which a loss needs: restore the files of that side, or preprocess again."
+_DICTIONARY = re.compile(r"dict\..*\.txt")
 WRITTEN = ("copy_provenance", "granularity_dump")  # options that name files to write
 
 
@@ -62,7 +68,7 @@ class GuardedTask(TranslationTask):
             for name in WRITTEN:  # a checkpoint must not determine which files this process writes
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
-        check_data(sorted(Path(split_paths(cfg.data)[0]).glob("dict.*.txt")))
+        _check_dictionaries([Path(folder) for folder in split_paths(cfg.data)])
         task: GuardedTask = super().setup_task(cfg, **kwargs)
         return task
 
@@ -81,10 +87,7 @@ class GuardedTask(TranslationTask):
         Raises:
             UserError: if a file is rejected. The message names it.
         """
-        candidates = self.folder_of(split, epoch).glob(f"{split}*.*")
-        paths = sorted(path for path in candidates if _is_of_split(path, split, combine))
-        check_data(paths)
-        for path in paths:
+        for path in check_data(self.folder_of(split, epoch), partial(_is_of_split, split=split, combine=combine)):
             dictionary = self.sides.get(path.stem.rsplit(".", 1)[-1])
             if path.suffix == ".bin" and dictionary is not None:
                 check_binary(path.with_suffix(""), num_base_words(dictionary))
@@ -146,8 +149,11 @@ class GuardedTask(TranslationTask):
         During training, its loss is checked, so that a diverged model is not saved as the best.
 
         Raises:
+            UserError: if the data has no target sentences.
             Diverged: in training, if the loss is too high or not finite. The message names the batch.
         """
+        if sample.get("target", ...) is None:
+            raise UserError(NO_TARGETS.format("the data to validate on"))
         with exact_products():
             result: tuple[Any, Any, dict[str, Any]] = super().valid_step(sample, *args, **kwargs)
         if self._update is not None:
@@ -204,7 +210,24 @@ def _seed_like_torch() -> None:
     np.random.seed(seed)  # noqa: NPY002 - the generator that fairseq uses, and that a user's criterion may use
 
 
-def _is_of_split(path: Path, split: str, combine: bool) -> bool:
+def _check_dictionaries(folders: list[Path]) -> None:
+    """Reject changed dictionaries, and folders of one training whose dictionaries differ from those of the first.
+
+    fairseq reads the dictionaries of the first folder only, so it would take the words of the other folders for others.
+    """
+    first: dict[str, str] = {}
+    for folder in folders:
+        words = {path.name: sha256_of(path) for path in check_data(folder, _DICTIONARY.fullmatch)}
+        first = first or words
+        differing = [name for name in sorted(words) if words[name] != first.get(name)]
+        if differing:
+            raise UserError(
+                f"{folder / differing[0]} differs from the one in {folders[0]}, and a training has one dictionary: "
+                f"preprocess the data again with --srcdict and --tgtdict from {folders[0]}."
+            )
+
+
+def _is_of_split(name: str, split: str, combine: bool) -> bool:
     """Return True for a file of the split. If parts are combined, this includes its parts (train1, train2, ...)."""
-    suffix = path.name.split(".")[0].removeprefix(split)
-    return suffix == "" or (combine and suffix.isdecimal())
+    part = name.partition(".")[0]
+    return part == split or (combine and part.startswith(split) and part.removeprefix(split).isdecimal())

@@ -30,7 +30,7 @@ from ..ranges import flag
 from ..search.output_writer import OutputWriter, describe_granularity, describe_provenance
 from ..search.traces import follow, has_traces
 from .epoch_batches import AnnouncedBatches
-from .guarded import WRITTEN
+from .guarded import NO_TARGETS, WRITTEN
 from .searching import SearchingConfig, SearchingTask
 
 logger = logging.getLogger(__name__)
@@ -317,6 +317,8 @@ class ParaphraseTask(SearchingTask):
         self._warn_of_lost_spellings(split)
         pairs = self.datasets[split]
         training = split == self.cfg.train_subset
+        if pairs.tgt is None and "task_cfg" not in kwargs:  # fairseq-train gives no task_cfg
+            raise UserError(NO_TARGETS.format(f"split {split!r} in {self.folder_of(split, epoch)}"))
         limited = limit_pairs(pairs, self.limits, training)
         limited.remove_eos_from_source = self.cfg.no_source_end
         self.datasets[split] = limited

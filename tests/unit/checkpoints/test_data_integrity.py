@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,39 @@ def test_capital_digits_and_line_ends_of_other_programs_are_read(tmp_path):
     lines = [f"{'aB' * 32}  {name}\r\n" for name in ("a", "b c")]
     (tmp_path / NAME).write_text("".join(lines), newline="")
     assert Manifest(tmp_path).digests == {"a": ["ab" * 32], "b c": ["ab" * 32]}
+
+
+@pytest.mark.parametrize("name", ["valid.src-tgt.tgt.bin", "train1.src-tgt.src.idx"])
+def test_a_file_that_is_lost_is_named(data, name):
+    for language in ("src", "tgt"):
+        write_side(data, "train1", language, [[4, 5]])
+    begin_training(data)
+    (data / name).unlink()
+    with pytest.raises(UserError, match=rf"has lost {name}, which is in its checksums\.sha256"):
+        make_task(data).load_dataset(name.split(".")[0].rstrip("1"), combine=True)
+
+
+def test_training_data_without_target_sentences_is_refused(data):
+    for split in ("train", "valid"):
+        for end in ("bin", "idx"):
+            (data / f"{split}.src-tgt.tgt.{end}").unlink()
+        with pytest.raises(UserError, match=rf"^split '{split}' in .* has no target sentences"):
+            make_task(data).load_dataset(split)
+    task = make_task(data)
+    task.load_dataset("valid", task_cfg=None)  # fairseq-generate and fairseq-validate give this argument
+    sample = task.dataset("valid").collater([task.dataset("valid")[0]])
+    with pytest.raises(UserError, match=r"^the data to validate on has no target sentences"):
+        task.valid_step(sample, None, None)
+
+
+def test_the_folders_of_a_training_have_the_dictionaries_of_the_first(data):
+    other = data.parent / "other"
+    shutil.copytree(data, other)
+    make_task(f"{data}:{other}")
+    path = other / "dict.tgt.txt"
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    with pytest.raises(UserError, match=r"other/dict\.tgt\.txt differs from the one in .*bin, and a training has one"):
+        make_task(f"{data}:{other}")
 
 
 def test_two_files_that_have_changed_places_are_refused(data):
@@ -215,7 +249,7 @@ def test_checksums_are_looked_for_once_in_a_training(data, monkeypatch):
 
 def test_whole_data_fits(data):
     check_binary(data / "train.src-tgt.src", len(DICTIONARY))
-    check_data(list(data.iterdir()))
+    check_data(data, bool)
 
 
 @pytest.mark.parametrize("change", [lambda content: content[:-2], lambda content: content + b"\0\0"])

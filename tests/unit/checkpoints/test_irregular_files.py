@@ -103,7 +103,7 @@ def test_data_that_is_no_file(tmp_path, put, capsys):
     put(tmp_path / "dict.tgt.txt")
     if (tmp_path / "dict.tgt.txt").exists():
         with pytest.raises(UserError, match=r"dict\.tgt\.txt is not a regular file"):
-            check_data([tmp_path / "dict.src.txt", tmp_path / "dict.tgt.txt"])
+            check_data(tmp_path, bool)
     assert main_checksum([str(tmp_path / "dict.tgt.txt")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
