@@ -135,16 +135,19 @@ class Run:
         """True if the data is the user's own pairs. There are no published numbers for such data."""
         return self.manifest.script == "own_pairs"
 
+    @property
+    def is_part(self) -> bool:
+        """True for a seed or another part of a run, which shares text and data with the other parts."""
+        return is_seed_folder(self.path) or is_settings(self.path.parent / "settings")
+
     def may_show(self, file: Path) -> bool:
         """Return True if a file with text exists and no link leads out of the run to it.
 
-        A report must not show files of other folders. The seeds of a run share its text by links, and its parts the
-        data in the folder above them.
+        A report must not show files of other folders.
         """
         if not file.is_file():
             return False
-        shared = is_seed_folder(self.path) or not file.is_relative_to(self.path)
-        if is_inside(file, self.path.parent if shared else self.path):
+        if is_inside(file, self.path) or (self.is_part and is_inside(file, self.path.parent)):
             return True
         name = os.path.relpath(file, self.path)
         message = f"{name} is behind a link that leads out of the run, so it is not shown."

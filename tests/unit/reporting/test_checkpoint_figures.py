@@ -91,6 +91,15 @@ def test_attention_is_drawn_of_the_sentence_the_models_read(folder, monkeypatch)
     assert run.problems[-1].startswith("bin-test/dict.src.txt is behind a link")
 
 
+def test_only_the_parts_of_a_run_use_data_of_the_folder_above(tmp_path):
+    """Data that lies beside a run by chance may be private."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "dict.src.txt").touch()
+    assert checkpoint_figures.find_example(read_run(make_run(tmp_path / "run"))) is None
+    data, _ = checkpoint_figures.find_example(read_run(make_run(tmp_path / "seed1")))
+    assert data == tmp_path / "bin"
+
+
 def test_a_report_can_leave_the_checkpoints_out(folder, tmp_path):
     pages = []
     for options in ([], ["--no-checkpoints"]):
