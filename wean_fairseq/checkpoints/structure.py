@@ -22,10 +22,12 @@ OTHERS = "any other"  # key for all members of a dictionary whose names are not 
 _MOST_SHARED = 2  # maximum ratio of the bytes of all distinct tensors in a storage to the bytes of the storage
 _NUMBER = (int, float)
 _COUNT = range(2**62)
+_SCORE = (NoneType, *_NUMBER, Tensor)  # of a validation
 _NUMBERS_OF_STATE = ("step", "RMS")  # entries of an optimiser's state that are not as large as the parameter
 _MAY_BE_NEGATIVE = ("decay_rate",)  # of adafactor
 _DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8}
 _DTYPES |= {torch.int8, torch.int16, torch.int32, torch.int64}
+_PATIENCE = {"best?": _SCORE, "num_runs?": _COUNT}
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
 # Members that fairseq-train and the tasks of this package write. A dictionary describes a dictionary with these members
 # ("?" = optional). A list describes a non-empty list of such values. A tuple is a choice between types, and a range
@@ -39,7 +41,12 @@ _CHECKPOINT = {
     ),
     "criterion?": (NoneType, dict),
     "optimizer_history?": [
-        {"criterion_name?": str, "optimizer_name?": str, "lr_scheduler_state?": dict, "num_updates?": _COUNT}
+        {
+            "criterion_name?": str,
+            "optimizer_name?": str,
+            "lr_scheduler_state?": {"best?": _SCORE, "lr?": _NUMBER, "last_epoch?": _COUNT},
+            "num_updates?": _COUNT,
+        }
     ],
     "last_optimizer_state?": (NoneType, dict),
     "task_state?": (
@@ -59,11 +66,11 @@ _CHECKPOINT = {
                 },
             ),
             "previous_training_time?": (*_NUMBER, Tensor),  # sum over the training processes
-            "val_loss?": (NoneType, *_NUMBER, Tensor),
-            "best?": (NoneType, *_NUMBER, Tensor),
+            "val_loss?": _SCORE,
+            "best?": _SCORE,
             "average_of?": list,
-            "ParaphraseTask?": dict,
-            "TopicEssayTask?": dict,
+            "ParaphraseTask?": {"patience?": _PATIENCE},
+            "TopicEssayTask?": {"patience?": _PATIENCE},
         },
     ),
 }

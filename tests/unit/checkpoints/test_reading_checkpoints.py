@@ -272,6 +272,11 @@ def test_a_checkpoint_whose_methods_are_no_methods_is_read(tmp_path, attributes)
         "optimizer_history": {"optimizer_history": []},
         "optimizer_history[0].num_updates": {"optimizer_history": [{"num_updates": True}]},
         "optimizer_history[0].num_updates ": {"optimizer_history": [{"num_updates": -1}]},
+        "optimizer_history[0].lr_scheduler_state.best": {"optimizer_history": [{"lr_scheduler_state": {"best": "a"}}]},
+        "extra_state.ParaphraseTask.patience.best": {"extra_state": {"ParaphraseTask": {"patience": {"best": "a"}}}},
+        "extra_state.TopicEssayTask.patience.num_runs": {
+            "extra_state": {"TopicEssayTask": {"patience": {"num_runs": None}}}
+        },
         "extra_state.train_iterator.epoch ": {"extra_state": {"train_iterator": {"epoch": -1}}},
         "extra_state.train_iterator.iterations_in_epoch": {
             "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 1 << 62}}
