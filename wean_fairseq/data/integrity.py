@@ -70,8 +70,12 @@ def check_binary(prefix: Path, size: int) -> None:
     if not (index_file.is_file() and binary_file.is_file()):
         return
     index = read_regular(index_file, 1 << 32)
-    # files in other formats of fairseq are not checked
-    if index.startswith((IndexedDataset._HDR_MAGIC, HuffmanMMapIndex._HDR_MAGIC)):
+    if index.startswith(IndexedDataset._HDR_MAGIC):
+        raise UserError(
+            f"{index_file} is an index of --dataset-impl lazy or cached, which fairseq cannot read with this NumPy, or "
+            "is damaged: run fairseq-preprocess again without --dataset-impl."
+        )
+    if index.startswith(HuffmanMMapIndex._HDR_MAGIC):  # this format is not checked
         return
     dtype, sentences, words = _read_index(index, index_file)
     actual, expected = binary_file.stat().st_size, words * dtype.itemsize

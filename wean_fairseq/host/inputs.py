@@ -10,6 +10,7 @@ from ..console import end_with_parent
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from ..ranges import MOST_PROCESSES, check_range
+from ..storage.data_files import check_text
 from ..storage.files import LARGEST_TEXT, check_size, open_input, read_regular
 from .patches import Original
 
@@ -81,5 +82,9 @@ def preprocess(original: Original, args: Any) -> Any:
         return original(args)
     except FileExistsError as error:
         raise UserError(f"{error.filename or error} exists already: choose another --destdir, or delete it.") from error
+    except ValueError:  # fairseq's error for a text that is not UTF-8 names neither file nor line
+        for text in texts:
+            check_text(Path(text))
+        raise
     finally:
         _preprocessing.clear()

@@ -93,6 +93,17 @@ def test_fairseq_preprocess_refuses_what_is_no_file(preprocess, tmp_path, option
     assert not (tmp_path / "bin").exists()
 
 
+@pytest.mark.parametrize("content", [b"a \xff b\nc d\n", b"a b\nc \xff\n"])
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_fairseq_preprocess_names_a_line_that_is_not_utf_8(preprocess, tmp_path, split, content):
+    for side in ("src", "tgt"):
+        (tmp_path / f"valid.{side}").write_text("a b\nb a\n")
+    (tmp_path / f"{split}.tgt").write_bytes(content)
+    line = 1 + content[: content.index(b"\xff")].count(b"\n")
+    with pytest.raises(UserError, match=rf"line {line} of .*/{split}\.tgt is not UTF-8 \(.*\): convert the text"):
+        preprocess("--validpref", str(tmp_path / "valid"))
+
+
 def test_fairseq_preprocess_names_what_it_cannot_use(preprocess, tmp_path):
     with pytest.raises(UserError, match=f"--workers must be from 1 to {MOST_PROCESSES}, but is 0"):
         preprocess("--workers", "0")
