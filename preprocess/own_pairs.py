@@ -31,9 +31,10 @@ from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
 from wean_fairseq.console import counted
+from wean_fairseq.storage.data_files import MANIFEST
 from wean_fairseq.storage.saved_tables import split_folders, table_files
 from wean_fairseq.text import Cleaner, prepared_text, small_splits
-from wean_fairseq.text.settings import MANIFEST, MODEL_TEXT
+from wean_fairseq.text.settings import MODEL_TEXT
 
 FEWEST = 10  # minimum number of pairs that the script accepts
 SHARE, MOST = 20, 1000  # valid and test each get 1 of 20 pairs, but at most 1,000 pairs

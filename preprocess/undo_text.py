@@ -14,8 +14,9 @@ from pathlib import Path
 from corpus.errors import InputError
 from corpus.outputs import outputs_parser, rewrite_outputs
 
+from wean_fairseq.storage.data_files import MANIFEST
 from wean_fairseq.text import Text, read_text_settings, without_manifest
-from wean_fairseq.text.settings import BPE_CODES, MANIFEST, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES
+from wean_fairseq.text.settings import BPE_CODES, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

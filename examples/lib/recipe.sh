@@ -199,12 +199,16 @@ run_preparation() {
     fail "preparing the text" "$directory.log"
 }
 
+# check_prepared DIRECTORY: stop if a file of a prepared text has changed since it was written.
+check_prepared() { [[ ! -f $1/manifest.json ]] || wean-checksum "$1" >/dev/null; }
+
 # prepare SCRIPT ARGUMENTS...: write a data set to $RUN/text with preprocess/SCRIPT.py. `complete` names the last file
 # that the script writes, if it is not the manifest.
 prepare() {
-  local script=$1
+  local script=$1 directory
   shift
   if [[ -f ${complete:-$RUN/text/manifest.json} ]]; then
+    for directory in "$RUN"/text{,/*}; do check_prepared "$directory"; done
     say "text: done before"
     return
   fi
@@ -256,6 +260,7 @@ binarise() {
 # $RUN/text.
 weak_labels() {
   if [[ -f $RUN/labels/manifest.json ]]; then
+    check_prepared "$RUN/labels"
     say "weak labels: done before"
     return
   fi
@@ -267,6 +272,7 @@ weak_labels() {
 # similar_pairs: write the text with a similar training pair after every sentence, for FSET, and its binary data.
 similar_pairs() {
   BIN=$RUN/bin-pairs TEXT=$RUN/pairs
+  check_prepared "$TEXT"
   if [[ ! -f $TEXT/manifest.json ]]; then
     say "similar pairs: writing $TEXT"
     python "$ROOT/preprocess/retrieve_pairs.py" --data "$RUN/text" --output "$TEXT" --max-words 20 >"$TEXT.log" 2>&1 ||
@@ -289,6 +295,7 @@ stopped() {
 prepare_test() {
   local set=$1 script=$2
   shift 2
+  check_prepared "$RUN/text-$set"
   [[ -f $RUN/text-$set/manifest.json ]] || run_preparation "$RUN/text-$set" "$script" "$@"
 }
 

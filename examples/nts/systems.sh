@@ -63,6 +63,7 @@ check_systems() {
 learn_vectors() {
   local name=$1 dim=$2 folder=$RUN/vectors-$1
   shift 2
+  check_prepared "$folder"
   [[ ! -f $folder/manifest.json ]] || return 0
   say "word vectors: training $name, $dim numbers per word (word2vec)"
   python "$ROOT/preprocess/word_vectors.py" --text "$@" --dim "$dim" --window 10 --min-count 1 --epochs 5 \

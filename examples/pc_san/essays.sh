@@ -177,6 +177,7 @@ esac
 tiny_bert() {
   [[ -z $BERT ]] || return 0
   BERT=$RUN/bert
+  check_prepared "$BERT"
   [[ -f $BERT/manifest.json ]] && return
   say "BERT: training a tiny one on the essays (BERT_UPDATES=$BERT_UPDATES); give a real one as BERT=DIR"
   python "$ROOT/preprocess/make_tiny_bert.py" --text "$RUN/text/train.tgt" "$RUN/text/train.src" --output "$BERT" \
@@ -190,6 +191,7 @@ vectors() {
   [[ $VECTORS != none ]] || return 0
   if [[ $VECTORS == train ]]; then
     file=$RUN/vectors-$1/vectors.txt
+    check_prepared "$RUN/vectors-$1"
     if [[ ! -f $RUN/vectors-$1/manifest.json ]]; then
       say "word vectors: training $1 dimensions on the text (word2vec)"
       python "$ROOT/preprocess/word_vectors.py" --text "$RUN/text/train.tgt" "$RUN/text/train.src" --dim "$1" \

@@ -29,6 +29,7 @@ model=${RUN#"$PWD/"}/model
 
 write_text() {
   if [[ -f $RUN/text/manifest.json ]]; then
+    check_prepared "$RUN/text"
     say "text: done before"
     return
   fi

@@ -1,5 +1,6 @@
 """Test the recipes in examples/: an error without data, and (slow) a small run of each recipe from text to scores."""
 
+import json
 import os
 import random
 import re
@@ -84,6 +85,19 @@ def test_a_failing_step_shows_its_log(tmp_path):
     assert done.returncode != 0
     assert "train.tgt has 1 line but" in done.stderr
     assert "text.log" in done.stderr
+
+
+def test_a_prepared_text_that_has_changed_is_named(tmp_path):
+    layout = write_layout("quora", tmp_path / "data")
+    (tmp_path / "data" / "train.tgt").write_text("only one line\n", encoding="utf-8")
+    run_recipe("quora", tmp_path / "run", **layout)  # it has no text, but its settings
+    text = tmp_path / "run" / "text"
+    text.mkdir()
+    (text / "train.src").write_text("cut\n", encoding="utf-8")
+    (text / "manifest.json").write_text(json.dumps({"files": {"train.src": {"sha256": "0" * 64}}}), encoding="utf-8")
+    done = run_recipe("quora", tmp_path / "run", **layout)
+    assert done.returncode != 0
+    assert f"{text / 'train.src'} was changed since it was written: restore it, or delete {text} and" in done.stderr
 
 
 # --- scripts that the recipes call

@@ -11,9 +11,10 @@ from .. import __version__
 from ..console import markdown, without_folders
 from ..errors import UserError
 from ..ranges import Count
+from ..storage.data_files import MANIFEST
 from ..storage.files import read_json
 from ..templates import render_template
-from ..text.settings import MANIFEST, Text, small_splits
+from ..text.settings import Text, small_splits
 
 CARD = "README.md"
 _SIZES = ("width", "dim", "size", "layers", "heads", "dropout")

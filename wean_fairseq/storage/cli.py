@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..console import OneLineParser, command, counted
 from ..errors import UserError, printable
-from .data_files import has_data_or_model, record
+from .data_files import MANIFEST, check_prepared, has_data_or_model, record
 from .files import is_special, sha256_of
 from .manifest import NAME, Manifest
 
@@ -17,7 +17,7 @@ def main_checksum(arguments: list[str]) -> str:
     parser = OneLineParser(
         prog="wean-checksum",
         description="Record SHA-256 checksums of data folders or checkpoints. Later commands reject files that no "
-        "longer match.",
+        "longer match. The text of a script in preprocess/ is compared with its manifest.json.",
     )
     parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
     args = parser.parse_args(arguments)
@@ -44,6 +44,8 @@ def _readable(path: Path) -> Iterator[None]:
 def _checksum(path: Path, contents: dict[Path, dict[str, str]]) -> str:
     """Write the checksums of a folder, or add the checksum of a file to ``contents``. Return a message about it."""
     if path.is_dir():
+        if number := check_prepared(path):
+            return f"{path}: {counted(number, 'file')} as in its {MANIFEST}"
         return f"{path}: checksums of {counted(record(path), 'file')}"
     if is_special(path):
         raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")

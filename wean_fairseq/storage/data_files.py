@@ -1,18 +1,21 @@
-"""Check the checksums of fairseq-preprocess's data, and check that its sentences match the lines of the text.
+"""Check text of the scripts in ``preprocess/``, and data that fairseq-preprocess made from it.
 
 This module imports neither fairseq nor torch, so that ``wean-checksum``, which every recipe calls, starts quickly.
 """
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct, convert
+
 from ..errors import UserError
-from .files import check_whole, is_beside, open_regular, read_regular, sha256_of
+from .files import check_whole, is_beside, open_regular, read_json, read_regular, sha256_of
 from .manifest import Manifest
 
+MANIFEST = "manifest.json"  # written by the scripts of preprocess/
 LOG = "preprocess.log"  # fairseq-preprocess appends its options and counts whenever it writes data
 LARGEST_LOG = 1 << 24  # maximum size of the log in bytes
 _LONGEST_LINE = 1 << 24  # lines with at least this number of bytes are refused
@@ -20,6 +23,45 @@ _LONGEST_LINE = 1 << 24  # lines with at least this number of bytes are refused
 _MADE_FROM = re.compile(r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, ", re.MULTILINE)
 _WEIGHTS = (".pt", ".bin", ".safetensors")  # suffixes of checkpoints and of exported models
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
+
+
+class _File(Struct):
+    sha256: str
+
+
+class _PreparedText(Struct):
+    """The part of a manifest that lists the files."""
+
+    files: dict[str, _File]
+
+
+def check_prepared(folder: Path, names: Collection[str] | None = None) -> int:
+    """Refuse files of a prepared text that have changed since a script of ``preprocess/`` wrote them.
+
+    Args:
+        folder: output folder of the script. Without a manifest of these scripts, nothing is checked.
+        names: the files to check (default: all files in the manifest).
+
+    Returns:
+        The number of checked files.
+
+    Raises:
+        UserError: if a file has changed or cannot be read. The message names it.
+    """
+    try:
+        files = convert(read_json(folder / MANIFEST), _PreparedText).files
+    except (OSError, ValueError):  # this includes values of a wrong type
+        return 0
+    chosen = [name for name in files if names is None or name in names]
+    for name in chosen:
+        reason = "was changed since it was written"
+        try:
+            if sha256_of(folder / name) == files[name].sha256:
+                continue
+        except OSError as error:
+            reason = f"cannot be read ({error.strerror})"
+        raise UserError(f"{folder / name} {reason}: restore it, or delete {folder} and prepare the text again.")
+    return len(chosen)
 
 
 def has_data_or_model(folder: Path) -> bool:

@@ -20,7 +20,7 @@ from msgspec import Struct, ValidationError, convert
 
 from ..console import counted
 from ..errors import UserError, name_some, printable
-from ..storage.data_files import LARGEST_LOG, LOG
+from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, check_prepared
 from ..storage.files import check_size, is_beside, open_regular, read_json, read_regular
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case
@@ -28,7 +28,6 @@ from .cleaning import Cleaner, Form, SpecialPolicy, one_spelling, restore_specia
 
 logger = logging.getLogger(__name__)
 
-MANIFEST = "manifest.json"  # written by the scripts of preprocess/
 MODEL_TEXT = "text.json"  # file in the folder of an exported model
 TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
 EXAMPLE = "example.txt"
@@ -181,6 +180,7 @@ class Text:
                 f"{self.folder} has no {name}, which its text steps need: restore it, or prepare the text again."
             )
         check_size(self.folder / name)
+        check_prepared(self.folder, [name])
         return self.folder / name
 
     def source(self, line: str) -> str:

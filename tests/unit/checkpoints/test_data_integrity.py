@@ -1,5 +1,6 @@
 """Test that data which has changed, is truncated or does not fit is refused by name before a training starts."""
 
+import json
 import logging
 import os
 import shutil
@@ -244,12 +245,39 @@ def test_checksums_are_looked_for_once_in_a_training(data, monkeypatch):
     assert seen == [data]
 
 
+# --- text of the scripts in preprocess/ -------------------------------------------------------------------------------
+
+
+def test_wean_checksum_compares_a_prepared_text_with_its_manifest(tmp_path, capsys):
+    (tmp_path / "train.src").write_text("abc")  # the SHA-256 of abc is an example in FIPS 180-2
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    (tmp_path / "manifest.json").write_text(json.dumps({"files": {"train.src": {"sha256": digest}}}))
+    before = sorted(tmp_path.iterdir())
+    assert main_checksum([str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}: 1 file as in its manifest.json\n"
+    (tmp_path / "train.src").write_text("abd")
+    assert main_checksum([str(tmp_path)]) == 2
+    assert f"{tmp_path / 'train.src'} was changed since it was written: restore it" in capsys.readouterr().err
+    (tmp_path / "train.src").unlink()
+    assert main_checksum([str(tmp_path)]) == 2
+    assert f"{tmp_path / 'train.src'} cannot be read (No such file" in capsys.readouterr().err
+    assert sorted([*tmp_path.iterdir(), tmp_path / "train.src"]) == before  # nothing is written
+
+
 # --- without checksums: the parts of the data must fit each other -----------------------------------------------------
 
 
 def test_whole_data_fits(data):
     check_binary(data / "train.src-tgt.src", len(DICTIONARY))
     check_data(data, bool)
+
+
+def test_an_index_of_a_format_that_fairseq_cannot_read_is_named(data):
+    """fairseq's formats ``lazy`` and ``cached`` begin with these bytes."""
+    path = data / "train.src-tgt.tgt.idx"
+    path.write_bytes(b"TNTIDX\0\0" + path.read_bytes()[8:])
+    with pytest.raises(UserError, match=r"train\.src-tgt\.tgt\.idx is an index of --dataset-impl lazy or cached"):
+        make_task(data).load_dataset("train")
 
 
 @pytest.mark.parametrize("change", [lambda content: content[:-2], lambda content: content + b"\0\0"])
