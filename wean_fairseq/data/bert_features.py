@@ -28,6 +28,7 @@ from tqdm import tqdm
 from ..errors import UserError
 from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio, import_optional
 from ..storage import archive
+from ..storage.data_files import check_prepared
 from ..storage.files import check_size, read_json, sha256_of
 from ..storage.pickles import look_into
 from ..text.steps import MARK
@@ -221,6 +222,7 @@ def model_files(folder: Path, option: str, any_tokenizer: bool = False) -> list[
             f"{folder} has no {', no '.join(missing)}: give {option} a directory with all files of a transformers BERT."
         )
     files = [folder / "config.json", *tokenizer, *weights]
+    check_prepared(folder, [file.name for file in files])
     for file in [*files, *folder.glob("*.index.json")]:
         try:
             if file not in weights:

@@ -18,6 +18,7 @@ from torch import Tensor
 from ..console import counted
 from ..errors import UserError
 from ..fields import option
+from ..storage.data_files import check_prepared
 from ..storage.files import read_regular
 from .extra_inputs import ExtraInputs
 
@@ -128,6 +129,7 @@ class WeakLabels(ExtraInputs):
 
 def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:
     """Read a file with labels. ``words`` contains the number of labels that each line must have."""
+    check_prepared(path.parent, [path.name])
     lines = read_regular(path, 1 << 32).splitlines()
     if len(lines) != len(words):
         raise UserError(

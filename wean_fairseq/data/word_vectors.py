@@ -6,6 +6,7 @@ Each line contains a word and its numbers. Legend: ``V`` dictionary size, ``D`` 
 import logging
 import zlib
 from io import TextIOWrapper
+from pathlib import Path
 from typing import BinaryIO, TextIO
 
 import numpy as np
@@ -14,6 +15,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..errors import UserError
+from ..storage.data_files import check_prepared
 from ..storage.files import Unpacked, open_regular
 
 logger = logging.getLogger(__name__)
@@ -38,6 +40,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
         UserError: if the file is missing or broken, its vectors have another width, their number differs from the
             header, or it contains no word of the dictionary.
     """
+    check_prepared(Path(path).parent, [Path(path).name])
     matrix = np.zeros((len(dictionary), dim), dtype=np.float32)
     has_vector = np.zeros(len(dictionary), dtype=bool)
     indices = {word: index for index, word in enumerate(dictionary.symbols) if index != dictionary.pad()}

@@ -16,7 +16,9 @@ from fairseq_cli import preprocess
 
 from tests.model_contract import EOS, make_dictionary
 from wean_fairseq.data import integrity
+from wean_fairseq.data.bert_features import model_files
 from wean_fairseq.data.integrity import check_binary, check_data, record, record_once
+from wean_fairseq.data.word_vectors import load_word_vectors
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage import data_files
 from wean_fairseq.storage.cli import main_checksum
@@ -48,9 +50,10 @@ def data(tmp_path):
     return folder
 
 
-def make_task(data):
+def make_task(data, granularity_labels=None):
+    sides = {"source_lang": "src", "target_lang": "tgt"}
     cfg = ParaphraseConfig(
-        data=str(data), source_lang="src", target_lang="tgt", train_subset="train", dataset_impl=None
+        data=str(data), **sides, train_subset="train", dataset_impl=None, granularity_labels=granularity_labels
     )
     # fairseq copies these options from its dataset options
     cfg.required_seq_len_multiple, cfg.num_shards, cfg.shard_id = 1, 1, 0
@@ -262,6 +265,28 @@ def test_wean_checksum_compares_a_prepared_text_with_its_manifest(tmp_path, caps
     assert main_checksum([str(tmp_path)]) == 2
     assert f"{tmp_path / 'train.src'} cannot be read (No such file" in capsys.readouterr().err
     assert sorted([*tmp_path.iterdir(), tmp_path / "train.src"]) == before  # nothing is written
+
+
+@pytest.mark.parametrize(
+    ("names", "read"),
+    [
+        (["vectors.txt"], lambda folder: load_word_vectors(str(folder / "vectors.txt"), DICTIONARY, 3)),
+        (["vocab.txt", "config.json", "model.safetensors"], lambda folder: model_files(folder, "--bert")),
+        (
+            ["train.src.z", "train.tgt.z"],
+            lambda folder: make_task(folder.parent / "bin", str(folder)).load_dataset("train"),
+        ),
+    ],
+    ids=["word vectors", "BERT", "weak labels"],
+)
+def test_changed_files_of_a_script_are_refused_where_they_are_read(data, tmp_path, names, read):
+    folder = tmp_path / "prepared"
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text("changed")
+    (folder / "manifest.json").write_text(json.dumps({"files": {names[0]: {"sha256": "0" * 64}}}))
+    with pytest.raises(UserError, match=rf"prepared/{names[0]} was changed since it was written: restore it"):
+        read(folder)
 
 
 # --- without checksums: the parts of the data must fit each other -----------------------------------------------------
