@@ -5,13 +5,13 @@ encoding of the locale, and reads a byte order mark as part of the first word. I
 the end of a line, so all later outputs belong to wrong lines.
 """
 
-import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO
 
 from torch import Tensor
 
+from ..console import standard_input
 from ..errors import UserError
 from ..storage.files import open_input
 from .extended_vocabulary import num_base_words
@@ -53,11 +53,10 @@ def _standard_input() -> Iterable[bytes]:
 
     In a notebook, standard input may be a text stream. It may also be closed.
     """
-    if sys.stdin is None:
-        raise UserError("the input is closed: type or pipe text in, or give --input a file of text.")
-    if hasattr(sys.stdin, "buffer"):
-        return lines_of(sys.stdin.buffer)
-    return (line.encode("utf-8", "surrogatepass") for line in sys.stdin)
+    file = standard_input()
+    if hasattr(file, "buffer"):
+        return lines_of(file.buffer)
+    return (line.encode("utf-8", "surrogatepass") for line in file)
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:

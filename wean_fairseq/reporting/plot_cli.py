@@ -13,7 +13,7 @@ from ..errors import UserError, printable
 from ..evaluation import granularity as granularities
 from ..evaluation.system_arguments import paths_of
 from ..evaluation.tables import Table
-from ..evaluation.text_files import check_outputs, decode_lines, read_lines, write_atomically
+from ..evaluation.text_files import check_outputs, read_lines, write_atomically
 from ..evaluation.training_log import TrainingLog, read_log
 from . import figures
 from .dumps import kind_of_dump, read_provenance
@@ -203,12 +203,13 @@ def _trace(args: argparse.Namespace) -> list[Any]:
         UserError: if an option is missing, a line cannot be read, or the model does not support the figure.
     """
     from ..checkpoints.export import check_unused, is_export  # noqa: PLC0415 - needs torch
+    from ..data.typed_text import read_typed_lines  # noqa: PLC0415 - needs torch
     from . import trace  # noqa: PLC0415 - needs torch
 
     if not (args.checkpoint and args.text and (args.data or is_export(args.checkpoint))):
         raise UserError(f"{args.figure} needs --checkpoint FILE, --data DIR and --text FILE.")
     check_unused(args.checkpoint, data=args.data)
-    lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
+    lines = next(read_typed_lines("-", sys.maxsize), []) if args.text == "-" else read_lines(args.text)
     numbered = _select_lines(args, list(enumerate(lines, start=1)))
     lines = [line for _, line in numbered]
     model = trace.open_model(args.checkpoint, args.data, bert=args.bert or None)
