@@ -45,6 +45,8 @@ LINE = "H-{}\t-1\ta\n"
         (b"\xef\xbb\xbfa\n\xef\xbb\xbfb", ["a", "\ufeffb"]),
         (b"\xef\xbb\xbf", []),
         (b"", []),
+        # fairseq reads the first constraint of an empty sentence as its text
+        ("\u3000\ta \tb\t\n\t\n".encode(), ["\ta \tb", ""]),
         ("a\u2028b\x85c\x0bd\n\n".encode(), ["a\u2028b\x85c\x0bd", ""]),
     ],
 )

@@ -5,6 +5,7 @@ encoding of the locale, and reads a byte order mark as part of the first word. I
 the end of a line, so all later outputs belong to wrong lines.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO
@@ -20,10 +21,13 @@ _LONGEST = 1 << 24  # maximum number of bytes in a line
 _MANY = 0.2  # a larger share of unknown words causes a warning
 _MOST_FORCED = 500  # maximum number of words in the constraints of a line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LEADING_SPACE = re.compile(r"^[^\S\t]+")
 
 
 def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
     """Yield lists of lines without surrounding white space, like ``fairseq_cli.interactive.buffered_read``.
+
+    Tabs at the start of a line are kept, because constraints follow them. The sentence of such a line is empty.
 
     Args:
         given: name of the file to read. ``-`` = standard input.
@@ -80,7 +84,7 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
         if not content:  # the file contains nothing but the byte order mark
             continue
         try:
-            yield content.decode("utf-8").strip()
+            yield _LEADING_SPACE.sub("", content.decode("utf-8").rstrip())
         except UnicodeDecodeError as error:
             raise UserError(
                 f"line {number} of {name} is not UTF-8 ({error.reason}): convert the text to UTF-8 first."
