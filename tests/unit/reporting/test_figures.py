@@ -204,7 +204,7 @@ def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
             ["provenance", "--dump", "{cut}"],
             "cut.jsonl has no copy provenance: give a file that --copy-provenance wrote",
         ),
-        (["granularity", "--dump", "{cut}"], "line 1 of"),
+        (["granularity", "--dump", "{cut}"], "is not what --granularity-dump writes"),
         (["provenance", "--dump", "{granularity}"], "is not what --copy-provenance writes"),
         (["provenance", "--dump", "{provenance}", "--lines", "4"], "there are only 3 sentences"),
         (["provenance", "--dump", "{provenance}", "--text", "x"], "not both"),
