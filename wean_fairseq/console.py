@@ -237,6 +237,13 @@ def markdown_code(text: str) -> str:
     return f"{marks}{space}{printable(text)}{space}{marks}"
 
 
+def standard_input() -> TextIO:
+    """Return standard input, or raise ``UserError`` if it is closed."""
+    if sys.stdin is None:
+        raise UserError("the input is closed: type or pipe text in, or give a file of text.")
+    return sys.stdin
+
+
 def is_interrupt(error: BaseException | None) -> bool:
     """Return True if an error is KeyboardInterrupt or was caused by it, for example during the import of a library."""
     while error is not None and not isinstance(error, KeyboardInterrupt):

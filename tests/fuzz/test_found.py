@@ -27,7 +27,9 @@ from wean_fairseq.evaluation.metrics.rouge import common_length
 from wean_fairseq.evaluation.output_reader import parse_log, read_generated
 from wean_fairseq.evaluation.tables import Table
 from wean_fairseq.evaluation.text_files import write_atomically
+from wean_fairseq.reporting.plot_cli import main as plot
 from wean_fairseq.reporting.plot_cli import read_history
+from wean_fairseq.training.state import main as record_state
 
 LINE = "H-{}\t-1\ta\n"
 
@@ -43,6 +45,8 @@ LINE = "H-{}\t-1\ta\n"
         (b"\xef\xbb\xbfa\n\xef\xbb\xbfb", ["a", "\ufeffb"]),
         (b"\xef\xbb\xbf", []),
         (b"", []),
+        # fairseq reads the first constraint of an empty sentence as its text
+        ("\u3000\ta \tb\t\n\t\n".encode(), ["\ta \tb", ""]),
         ("a\u2028b\x85c\x0bd\n\n".encode(), ["a\u2028b\x85c\x0bd", ""]),
     ],
 )
@@ -74,6 +78,16 @@ def test_a_closed_input_is_one_sentence(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserError, match="the input is closed"):
         next(read_typed_lines("-", 1))
+
+
+def test_commands_with_a_closed_input_say_so(tmp_path, monkeypatch, capsys):
+    """Before the check, both commands failed with an AttributeError."""
+    monkeypatch.setattr(sys, "stdin", None)
+    options = ["--checkpoint", "model.pt", "--data", str(tmp_path), "--text", "-", "--output", str(tmp_path / "a")]
+    assert plot(["attention", *options]) == 2
+    assert "the input is closed" in capsys.readouterr().err
+    assert record_state([str(tmp_path / "settings")]) == 2
+    assert "the input is closed" in capsys.readouterr().out
 
 
 # --- text that fairseq reads ----------------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ encoding of the locale, and reads a byte order mark as part of the first word. I
 the end of a line, so all later outputs belong to wrong lines.
 """
 
-import sys
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO
 
 from torch import Tensor
 
+from ..console import standard_input
 from ..errors import UserError
 from ..storage.files import open_input
 from .extended_vocabulary import num_base_words
@@ -20,10 +21,13 @@ _LONGEST = 1 << 24  # maximum number of bytes in a line
 _MANY = 0.2  # a larger share of unknown words causes a warning
 _MOST_FORCED = 500  # maximum number of words in the constraints of a line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LEADING_SPACE = re.compile(r"^[^\S\t]+")
 
 
 def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
     """Yield lists of lines without surrounding white space, like ``fairseq_cli.interactive.buffered_read``.
+
+    Tabs at the start of a line are kept, because constraints follow them. The sentence of such a line is empty.
 
     Args:
         given: name of the file to read. ``-`` = standard input.
@@ -53,11 +57,10 @@ def _standard_input() -> Iterable[bytes]:
 
     In a notebook, standard input may be a text stream. It may also be closed.
     """
-    if sys.stdin is None:
-        raise UserError("the input is closed: type or pipe text in, or give --input a file of text.")
-    if hasattr(sys.stdin, "buffer"):
-        return lines_of(sys.stdin.buffer)
-    return (line.encode("utf-8", "surrogatepass") for line in sys.stdin)
+    file = standard_input()
+    if hasattr(file, "buffer"):
+        return lines_of(file.buffer)
+    return (line.encode("utf-8", "surrogatepass") for line in file)
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
@@ -81,7 +84,7 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
         if not content:  # the file contains nothing but the byte order mark
             continue
         try:
-            yield content.decode("utf-8").strip()
+            yield _LEADING_SPACE.sub("", content.decode("utf-8").rstrip())
         except UnicodeDecodeError as error:
             raise UserError(
                 f"line {number} of {name} is not UTF-8 ({error.reason}): convert the text to UTF-8 first."

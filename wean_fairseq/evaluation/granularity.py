@@ -7,6 +7,7 @@ pronouns, auxiliaries, conjunctions and question words. Numbers and punctuation 
 words.
 """
 
+import re
 from collections.abc import Sequence
 from math import sqrt
 from statistics import mean, variance
@@ -15,12 +16,14 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 
 from ..errors import UserError
+from .score_file import Probability
 from .tables import Table
 from .text_files import read_described, read_table
 
 #: English function words.
 FUNCTION_WORDS = frozenset(" ".join(read_table("function_words.toml").values()).split())
 ItemT = TypeVar("ItemT")
+_LAYER = re.compile(r"[1-9][0-9]{0,3}")  # only one spelling of each number, so that no layer occurs twice
 SPECIAL_WORDS = ("<s>", "</s>", "<pad>", "<unk>")
 
 
@@ -40,11 +43,13 @@ class _Granularity(Struct):
     """One line of a granularity dump."""
 
     source: list[str]
-    source_granularity: dict[str, list[float]]
+    source_granularity: dict[str, list[Probability]]
 
     def __post_init__(self) -> None:
         for layer, values in self.source_granularity.items():
-            if not layer.isdecimal() or len(values) < len(self.source):
+            if not _LAYER.fullmatch(layer):
+                raise ValueError(f"{layer!r:.40} is not the number of a layer, such as '1'")
+            if len(values) != len(self.source):
                 raise ValueError(f"layer {layer!r} has {len(values)} numbers for {len(self.source)} words")
 
 
@@ -80,8 +85,7 @@ def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Senten
             members.append([place])
         goes_on = piece.endswith("@@")
     joined = {
-        str(int(layer)): [mean(values[place] for place in word) for word in members]
-        for layer, values in granularity.items()
+        layer: [mean(values[place] for place in word) for word in members] for layer, values in granularity.items()
     }
     return Sentence(words, joined)
 

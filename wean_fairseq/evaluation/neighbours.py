@@ -94,6 +94,8 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
         matrices = [key for key in weights if "embed" in key]
         raise UserError(f"{checkpoint} has no {name!r}; it has {', '.join(matrices) or 'no embedding at all'}.")
     embedding = weights[name]
+    if embedding.dim() != 2:
+        raise UserError(f"{name!r} in {checkpoint} is not a matrix: name one with a row for each word.")
     if embedding.size(0) != len(words):
         raise UserError(
             f"{checkpoint} embeds {embedding.size(0) - SPECIALS} words but the dictionary has {len(words) - SPECIALS}; "

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, Union
 from msgspec import Struct, ValidationError, convert
 
 from ..errors import UserError
+from ..ranges import Count
 from ..storage.files import check_size, open_input, parse_json, replaces_file, write_text, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -118,26 +119,30 @@ def read_described(path: PathLike, kind: type[ItemT], fault: str) -> dict[int, I
     """Read a JSON Lines file with fairseq-generate's descriptions of sentences.
 
     Returns:
-        The content of each line, by the number of its sentence (from 0).
+        The content of each line, by the number of its sentence (from 0). Numbers may be missing, because one of several
+        --num-shards decodes only some of the sentences.
 
     Raises:
-        UserError: if the content of a line does not match ``kind``. The message names the first such line and describes
-            it with ``fault``.
+        UserError: if the content of a line does not match ``kind``, or its number is that of an earlier line. The
+            message names the first such line and describes it with ``fault``.
     """
-    described = {}
+    described: dict[int, ItemT] = {}
     for number, line in enumerate(read_lines(path), start=1):
         try:
             content = parse_json(line)
-            described[convert(content, _Numbered).id] = convert(content, kind, str_keys=True)
+            sentence, description = convert(content, _Numbered).id, convert(content, kind, str_keys=True)
         except (ValueError, ValidationError) as error:
             raise UserError(f"line {number} of {path} {fault} ({error}).") from None
+        if sentence in described:
+            raise UserError(f"line {number} of {path} repeats the id {sentence}: give the dump of a single command.")
+        described[sentence] = description
     return dict(sorted(described.items()))
 
 
 class _Numbered(Struct):
     """A JSON object with the number of the sentence that it describes."""
 
-    id: int
+    id: Count
 
 
 def read_table(name: str, folder: Path = Path(__file__).parent) -> dict[str, Any]:

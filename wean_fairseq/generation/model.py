@@ -299,7 +299,7 @@ class TextModel:
             tokens = [self.text.prepare(line) for line in lines]
             places = ["" if isinstance(text, str) else f"line {n}: " for n in range(first, first + len(lines))]
             fitting = [self._fitting(line, place, cut) for line, place in zip(tokens, places, strict=True)]
-            ids = None if forced is None else [self._constraints(*line) for line in zip(forced, places, strict=True)]
+            ids = None if forced is None else [*map(self._constraints, forced, tokens, places)]
             # Batches are sorted by length, so each result is stored at the index of its line. Empty lines are in no
             # batch, so their results stay empty.
             results = [Generated()] * len(lines)
@@ -330,10 +330,10 @@ class TextModel:
             f"{where}the text has {len(words)} {kind}, and the model reads at most {self.longest}: shorten it."
         )
 
-    def _constraints(self, phrases: Sequence[str], where: str) -> list[Tensor]:
+    def _constraints(self, phrases: Sequence[str], sentence: str, where: str) -> list[Tensor]:
         """Return the ids of the tokens of each phrase.
 
-        Raise ``UserError`` if a word is not in the dictionary, or there are too many words.
+        Raise ``UserError`` if the sentence is empty, a word is not in the dictionary, or there are too many words.
         """
         if (
             isinstance(phrases, str)
@@ -341,6 +341,8 @@ class TextModel:
             or not all(isinstance(phrase, str) for phrase in phrases)
         ):
             raise UserError(f"{where}the constraints are {phrases!r:.40}: {_LISTS_OF_WORDS}.")
+        if phrases and not sentence:
+            raise UserError(f"{where}there are constraints, but the sentence has no words: give it some.")
         dictionary, found = self.task.target_dictionary, []
         padding = set(padding_words(dictionary))
         for phrase in phrases:

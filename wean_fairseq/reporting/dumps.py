@@ -3,15 +3,19 @@
 Dumps of granularities are read by `wean_fairseq.evaluation.granularity.read_dump`.
 """
 
-from contextlib import suppress
-from typing import Any, NamedTuple
+import re
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Meta, Struct
 
-from ..evaluation.text_files import PathLike, decode_lines, read_bytes, read_described
-from ..storage.files import parse_json
+from ..evaluation.text_files import PathLike, read_bytes, read_described
+from ..ranges import Count
 
 END = "</s>"
+#: A probability in a dump. The upper bound allows for rounding errors of the model's exponentials.
+Share = Annotated[float, Meta(ge=0, le=1.001)]
+#: Fields that only dumps have. Their names cannot occur in a string of JSON, which contains no quotation marks.
+_DUMPED = re.compile(rb'"(source_granularity|positions)"\s*:\s*\{')
 
 
 class Attention(NamedTuple):
@@ -40,8 +44,8 @@ class CopiedWord(Struct):
     """An output word, the probability that it was copied, and its origins (source position -> share)."""
 
     word: str
-    copied: float
-    positions: dict[int, float]
+    copied: Share
+    positions: dict[Count, Share]
 
 
 class Provenance(Struct):
@@ -49,6 +53,11 @@ class Provenance(Struct):
 
     source: list[str]
     output: list[CopiedWord]
+
+    def __post_init__(self) -> None:
+        last = max((place for word in self.output for place in word.positions), default=-1)
+        if last >= len(self.source):
+            raise ValueError(f"a word was copied from position {last} of {len(self.source)} source words")
 
     @property
     def words(self) -> list[CopiedWord]:
@@ -66,11 +75,9 @@ def read_provenance(path: PathLike) -> dict[int, Provenance]:
 
 
 def kind_of_dump(path: PathLike) -> str:
-    """Return the kind of a dump from its first line: ``granularity``, ``provenance`` or empty."""
-    lines = decode_lines(read_bytes(path).partition(b"\n")[0], path)
-    with suppress(ValueError, ValidationError):
-        content = parse_json(lines[0]) if lines else {}
-        if "source_granularity" in convert(content, dict[str, Any]):
-            return "granularity"
-        return "provenance" if convert(content, Provenance, str_keys=True).output else ""
-    return ""
+    """Return the kind of a dump from its first line: ``granularity``, ``provenance`` or empty.
+
+    The line may have faults, which the reader of the dump reports.
+    """
+    found = _DUMPED.search(read_bytes(path).partition(b"\n")[0])
+    return "" if found is None else "granularity" if found[1] == b"source_granularity" else "provenance"

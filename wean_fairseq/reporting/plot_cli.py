@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from ..errors import UserError, printable
 from ..evaluation import granularity as granularities
 from ..evaluation.system_arguments import paths_of
 from ..evaluation.tables import Table
-from ..evaluation.text_files import check_outputs, decode_lines, read_lines, write_atomically
+from ..evaluation.text_files import check_outputs, read_lines, write_atomically
 from ..evaluation.training_log import TrainingLog, read_log
 from . import figures
 from .dumps import kind_of_dump, read_provenance
@@ -180,20 +180,22 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
 
 def _sentences(args: argparse.Namespace) -> Drawing:
     """Draw sentences from a dump of fairseq-generate, or sentences decoded by a checkpoint."""
-    sentences = _read_dump(args) if args.dump else _trace(args)
-    shown = _select_lines(args, sentences) if args.dump else sentences
+    dumped = _read_dump(args) if args.dump else {}
+    sentences = [*dumped.values()] if args.dump else _trace(args)
+    shown = _select_lines(args, dumped) if args.dump else sentences
     table = granularities.layer_table(sentences) if args.figure == "granularity" else None
     return Drawing(partial(getattr(figures, args.figure), shown), table)
 
 
-def _read_dump(args: argparse.Namespace) -> list[Any]:
+def _read_dump(args: argparse.Namespace) -> dict[int, Any]:
+    """Return the sentences of a dump by their numbers, from 1."""
     if any(vars(args).get(name) for name in ("checkpoint", "data", "text", "beam", "essay_length", "bert")):
         raise UserError("give either --dump, or --checkpoint with its options and --text, not both.")
     if kind_of_dump(args.dump) not in (args.figure, ""):  # the reader says why a file is no dump at all
         raise UserError(f"{args.dump} is not what {_DUMPS[args.figure]} writes, so there is no {args.figure} to draw.")
     if args.figure == "granularity":
-        return granularities.read_dump(args.dump)
-    return list(read_provenance(args.dump).values())
+        return {sentence.number: sentence for sentence in granularities.read_dump(args.dump)}
+    return {place + 1: sentence for place, sentence in read_provenance(args.dump).items()}
 
 
 def _trace(args: argparse.Namespace) -> list[Any]:
@@ -203,13 +205,14 @@ def _trace(args: argparse.Namespace) -> list[Any]:
         UserError: if an option is missing, a line cannot be read, or the model does not support the figure.
     """
     from ..checkpoints.export import check_unused, is_export  # noqa: PLC0415 - needs torch
+    from ..data.typed_text import read_typed_lines  # noqa: PLC0415 - needs torch
     from . import trace  # noqa: PLC0415 - needs torch
 
     if not (args.checkpoint and args.text and (args.data or is_export(args.checkpoint))):
         raise UserError(f"{args.figure} needs --checkpoint FILE, --data DIR and --text FILE.")
     check_unused(args.checkpoint, data=args.data)
-    lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
-    numbered = _select_lines(args, list(enumerate(lines, start=1)))
+    lines = next(read_typed_lines("-", sys.maxsize), []) if args.text == "-" else read_lines(args.text)
+    numbered = _select_lines(args, {number: (number, line) for number, line in enumerate(lines, start=1)})
     lines = [line for _, line in numbered]
     model = trace.open_model(args.checkpoint, args.data, bert=args.bert or None)
     trace_figure = getattr(trace, f"trace_{args.figure}")
@@ -219,14 +222,15 @@ def _trace(args: argparse.Namespace) -> list[Any]:
     return sentences
 
 
-def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
+def _select_lines(args: argparse.Namespace, items: Mapping[int, Any]) -> list[Any]:
     """Return the items whose numbers are in ``--lines`` or, without this option, evenly spread items."""
     if not args.lines:
-        return granularities.spread(items, args.number)
-    beyond = [number for number in args.lines if number > len(items)]
-    if beyond:
-        raise UserError(f"--lines {beyond[0]}: there are only {len(items)} sentences; give a number up to that.")
-    return [items[number - 1] for number in args.lines]
+        return granularities.spread([*items.values()], args.number)
+    absent = [number for number in args.lines if number not in items]
+    if absent:
+        known = f"there are only {len(items)} sentences, with numbers up to {max(items, default=0)}"
+        raise UserError(f"--lines {absent[0]}: {known}; give one of these.")
+    return [items[number] for number in args.lines]
 
 
 def plot(args: argparse.Namespace) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..console import OneLineParser, print_text
+from ..console import OneLineParser, print_text, standard_input
 from ..errors import UserError, printable, sentence_of
 from ..storage.files import open_growing, read_regular, sha256_of, write_text
 from ..storage.run_settings import HASH
@@ -59,8 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="input to hash")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     args = parser.parse_args(arguments)
-    given = sys.stdin.buffer.read().decode("utf-8", errors="backslashreplace")  # a file name may not be valid UTF-8
     try:
+        # a file name may not be valid UTF-8
+        given = standard_input().buffer.read().decode("utf-8", errors="backslashreplace")
         changes = record_settings(args.file, given.splitlines() + input_lines(args.input), check=args.check)
     except (OSError, UserError) as error:
         print_text(f"{sentence_of(error) or error}\n")

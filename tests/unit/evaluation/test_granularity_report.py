@@ -9,6 +9,7 @@ from matplotlib.colors import to_rgb
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation import granularity
 from wean_fairseq.reporting import figures
+from wean_fairseq.reporting.dumps import kind_of_dump, read_provenance
 from wean_fairseq.reporting.plot_cli import main
 
 ENTRIES = [  # the sentences are in another order, as in batches
@@ -97,6 +98,20 @@ def test_sentences_are_spread_over_the_file():
         ("no json\n", "line 1 of .* has no granularities"),
         ('{"id": 0, "source": ["a", "b"], "source_granularity": {"1": [0.5]}}\n', "line 1 of .* has no granularities"),
         ('{"id": 0, "source": ["</s>"], "source_granularity": {"1": [0.5]}}\n', "has no words with granularities"),
+        *(
+            (
+                f'{{"id": 0, "source": ["a"], "source_granularity": {{"{layer}": [0.5]}}}}\n',
+                "is not the number of a layer",
+            )
+            for layer in ("01", "0", "-1", "\u0661", "1\\n", "9" * 5000)  # \u0661 is an Arabic digit
+        ),
+        ('{"id": 0, "source": ["a"], "source_granularity": {"1": [0.5, 0.5]}}\n', "has 2 numbers for 1 words"),
+        ('{"id": 0, "source": ["a"], "source_granularity": {"1": [1.5]}}\n', "Expected `float` <= 1.0"),
+        ('{"id": -1, "source": ["a"], "source_granularity": {"1": [0.5]}}\n', "Expected `int` >= 0"),
+        (
+            '{"id": 7, "source": ["a"], "source_granularity": {"1": [0.5]}}\n' * 2,
+            "line 2 of .* repeats the id 7: give the dump of a single command",
+        ),
     ],
 )
 def test_what_is_no_dump_is_refused(tmp_path, content, message):
@@ -104,3 +119,33 @@ def test_what_is_no_dump_is_refused(tmp_path, content, message):
     path.write_text(content)
     with pytest.raises(UserError, match=message):
         granularity.read_dump(str(path))
+
+
+PROVENANCE = '{"id": 0, "source": ["a", "</s>"], "output": [{"word": "b", "copied": COPIED, "positions": {PLACES}}]}\n'
+
+
+@pytest.mark.parametrize(
+    ("copied", "places", "message"),
+    [
+        ("-7.5", "", "Expected `float` >= 0"),
+        ("1.5", "", "Expected `float` <= 1"),
+        ("0.5", '"0": 3.0', "Expected `float` <= 1"),
+        ("0.5", '"-1": 1.0', "Expected `int` >= 0"),
+        ("0.5", '"99": 1.0', "a word was copied from position 99 of 2 source words"),
+        ("0.5", f'"{"9" * 5000}": 1.0', "Integer value out of range"),
+    ],
+)
+def test_impossible_provenance_is_refused(tmp_path, copied, places, message):
+    (tmp_path / "dump").write_text(PROVENANCE.replace("COPIED", copied).replace("PLACES", places))
+    with pytest.raises(UserError, match=f"line 1 of .* has no copy provenance: give .* wrote .*{message}"):
+        read_provenance(tmp_path / "dump")
+    assert kind_of_dump(tmp_path / "dump") == "provenance"
+
+
+def test_a_repeated_sentence_of_provenance_is_refused(tmp_path):
+    line = PROVENANCE.replace("COPIED", "1.0").replace("PLACES", '"0": 1.0, "1": 0.0')
+    (tmp_path / "dump").write_text(line)
+    assert [*read_provenance(tmp_path / "dump")] == [0]
+    (tmp_path / "dump").write_text(line * 2)
+    with pytest.raises(UserError, match=r"line 2 of .* repeats the id 0"):
+        read_provenance(tmp_path / "dump")

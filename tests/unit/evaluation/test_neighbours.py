@@ -129,3 +129,12 @@ def test_a_checkpoint_that_is_cut_off_is_refused(files, tmp_path):
 def test_a_checkpoint_without_that_embedding_says_what_it_has(files):
     with pytest.raises(UserError, match=f"has no 'decoder.x'; it has {EMBEDDING}"):
         load_embedding(*files, name="decoder.x")
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (7, 2, 2)])
+def test_only_a_matrix_is_an_embedding(files, shape):
+    """Before the check, a vector failed with an IndexError, and neighbours were computed from three dimensions."""
+    state = torch.load(files[0], weights_only=True)
+    torch.save(state | {"model": {"bias": torch.zeros(shape)}}, files[0])
+    with pytest.raises(UserError, match=r"'bias' in .* is not a matrix: name one with a row for each word"):
+        load_embedding(*files, name="bias")

@@ -84,6 +84,14 @@ def test_constraints_follow_the_line_after_tabs(model: TextModel, tmp_path: Path
     assert lines[1:] == ["", model.generate("how do i", constraints=[], beam=6)]
 
 
+def test_a_line_with_constraints_but_no_sentence_is_named(model: TextModel, tmp_path: Path, capsys):
+    """In earlier versions, the first constraint was read as the sentence."""
+    (tmp_path / "in").write_text("what is it\tway\n\tway\n", encoding="utf-8")
+    assert generate("--input", tmp_path / "in", "--output", tmp_path / "out", "--beam", 6, "--constraints") == 2
+    assert "line 2: there are constraints, but the sentence has no words: give" in capsys.readouterr().err
+    assert not list(tmp_path.glob("out*"))
+
+
 def test_words_send_no_commands_to_a_terminal(tmp_path: Path):
     """The words of a downloaded model's dictionary may contain control characters, which a terminal would execute.
 

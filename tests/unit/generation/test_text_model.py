@@ -276,6 +276,7 @@ def test_constraints_are_prepared_like_the_text(tmp_path):
     [
         ("what", ["way of"], "the constraint 'way of' has no word, or one that is not in the dictionary of the model"),
         (["what", "how"], [[], [" "]], "line 2: the constraint ' ' has no word"),
+        (["what", " "], [["way"], ["way"]], "line 2: there are constraints, but the sentence has no words: give"),
         (["what", "how"], ["way"], "there are 2 sentences, and constraints for 1: give one list each"),
         (["what"], ["way"], "line 1: the constraints are 'way': give a list of words or phrases, and for several"),
         ("what", [7], r"the constraints are \[7\]: give a list of words or phrases"),

@@ -180,6 +180,19 @@ def test_dumps_are_drawn(dumps, kind, tmp_path, capsys, monkeypatch):
     assert [values(panel)[0][-1] for panel in panels] == [0.5, 0.0]
 
 
+@pytest.mark.parametrize("kind", ["granularity", "provenance"])
+def test_lines_of_a_part_of_a_dump_are_chosen_by_their_numbers(dumps, kind, tmp_path, capsys, monkeypatch):
+    """A dump of one of several --num-shards has gaps. The first line of a dump, with the id 2, is removed."""
+    shown = []
+    monkeypatch.setattr("wean_fairseq.reporting.plot_cli.write_figure", lambda draw, _: shown.append(draw()) or [])
+    dumps[kind].write_text("".join(dumps[kind].read_text().replace('"id": 1', '"id": 5').splitlines(True)[1:]))
+    arguments = [kind, "--dump", str(dumps[kind]), "--output", str(tmp_path / "x"), "--overwrite", "--lines"]
+    assert main([*arguments, "6"]) == 0
+    assert labels(shown[0].axes[0].xaxis)[-1] == "w1"
+    assert main([*arguments, "2"]) == 2
+    assert "--lines 2: there are only 2 sentences, with numbers up to 6; give one" in capsys.readouterr().err
+
+
 def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
     """The expected values are the closed form of the mixture for logits 0 and ln 3."""
     layers, words = tmp_path / "layers.pt", tmp_path / "words.pt"
@@ -204,7 +217,7 @@ def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
             ["provenance", "--dump", "{cut}"],
             "cut.jsonl has no copy provenance: give a file that --copy-provenance wrote",
         ),
-        (["granularity", "--dump", "{cut}"], "line 1 of"),
+        (["granularity", "--dump", "{cut}"], "is not what --granularity-dump writes"),
         (["provenance", "--dump", "{granularity}"], "is not what --copy-provenance writes"),
         (["provenance", "--dump", "{provenance}", "--lines", "4"], "there are only 3 sentences"),
         (["provenance", "--dump", "{provenance}", "--text", "x"], "not both"),

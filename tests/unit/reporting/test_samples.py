@@ -72,7 +72,7 @@ def test_what_the_model_says_it_copied_stands_beside(tmp_path):
     entries = []
     for number, output in enumerate(OUTPUTS["copy_transformer"]):
         words = [
-            {"word": word, "copied": 0.9 if word == "piano" else 0.1, "positions": {"5": 1.0}}
+            {"word": word, "copied": 0.9 if word == "piano" else 0.1, "positions": {"0": 1.0}}
             for word in output.split()
         ]
         entries.append(
