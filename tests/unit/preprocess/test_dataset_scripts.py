@@ -698,6 +698,19 @@ def test_commongen_as_released(tmp_path, capsys):
     assert not (tmp_path / "bad").exists()
 
 
+def test_a_repeated_name_in_json_is_refused_with_its_line(tmp_path, capsys):
+    """Python's reader silently keeps the last of two values, so the text would depend on the order in the file."""
+    data = write(tmp_path / "commongen.train.jsonl", ['{"concept_set": "a", "scene": ["x"], "scene": ["y"]}']).parent
+    assert run("commongen", "--data", data, "--output", tmp_path / "out") == 2
+    assert "is not a concept set with sentences (it has 'scene' more than once)" in capsys.readouterr().err
+    names = write(tmp_path / "e", ['{"PERSON@1": "Ann", "PERSON@1": "Bob"}'])
+    text = write(tmp_path / "text", ["PERSON@1 lives"])
+    assert run("restore_entities", "--entities", names, "--input", text, "--output", tmp_path / "out") == 2
+    assert "line 1 of" in (error := capsys.readouterr().err)
+    assert "is not a table of entities (it has 'PERSON@1' more than once)" in error
+    assert not (tmp_path / "out").exists()
+
+
 def test_commongen_with_references(tmp_path):
     rows = [("a#b", ["A b .", "B a ."]), ("c#d", ["C d ."]), ("e#f", ["E f .", "F e .", "Ef ."])]
     for name in ("train", "dev"):
