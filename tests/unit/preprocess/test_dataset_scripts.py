@@ -311,8 +311,15 @@ def write_turk(folder, splits=("tune", "test")):
 
 
 def test_ew_sew_match_files_and_references(tmp_path):
-    good = ["Old ( a ) is .\tA is .\t0.9", "b\tc\t0.67", "d\te\t0.66", "no score\tat all", "A test lrb one rrb\tx\t1.0"]
-    partial = ["f \\/ g\th\t0.45", "i\tj\t0.44", "k\tl\tnone"]
+    good = [
+        "Old ( a ) is .\tA is .\t0.9",
+        "b\tc\t0.67",
+        "d\te\t0.66",
+        "no score\tat all",
+        "m\tn\tinf",
+        "A test lrb one rrb\tx\t1.0",
+    ]
+    partial = ["f \\/ g\th\t0.45", "i\tj\t0.44", "k\tl\tnone", "m\tn\t1_0", "m\tn\tnan"]
     matches = [
         "--match",
         write(tmp_path / "good", good),
@@ -329,7 +336,7 @@ def test_ew_sew_match_files_and_references(tmp_path):
     assert found["valid.ref7"] == ["tune one 7", "tune two 7"]
     assert found["test.tgt"] == found["test.ref0"]
     manifest = manifest_of(tmp_path / "out")
-    assert manifest["left_out"] == {"below_threshold": 2, "malformed_lines": 2}
+    assert manifest["left_out"] == {"below_threshold": 2, "malformed_lines": 5}
     assert manifest["splits"]["train"] == {"kept": 3, "dropped": {"leak": 1}}
     assert manifest["options"]["similarity"] == [0.67, 0.45]
     assert str(tmp_path) not in json.dumps(manifest)
@@ -345,8 +352,9 @@ def test_ew_sew_as_released_with_nts(tmp_path, capsys):
     found = prepared(tmp_path / "out")
     assert (found["valid.src"], found["valid.tgt"], found["valid.ref7"]) == (["x", "y"], ["x0", "y0"], ["x7", "y7"])
     assert manifest_of(tmp_path / "out")["left_out"] == {"dev_references_beyond_the_fewest": 1}
-    assert run("ew_sew", *line, "--match", en, "high") == 2
-    assert "must be a number" in capsys.readouterr().err
+    for threshold in ("high", "nan", "inf", "0_5", "٠"):
+        assert run("ew_sew", *line, "--match", en, threshold) == 2
+        assert f"must be a finite number: '{threshold}' is not a" in capsys.readouterr().err
 
 
 def test_sets_with_references(tmp_path):
