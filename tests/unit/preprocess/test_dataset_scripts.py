@@ -515,7 +515,7 @@ def test_quora_layouts_and_row_orders_give_the_same_draw(tmp_path):
 
 
 @pytest.mark.parametrize("script", ["quora", "twitter_url"])
-def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path):
+def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path, capsys):
     lines = [f"question {number}" for number in range(40)]
     for split in ("train", "valid", "test"):
         for side in ("src", "tgt"):
@@ -524,6 +524,8 @@ def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path):
     assert run(*command, tmp_path / "whole") == 0
     assert prepared(tmp_path / "whole")["train.src"] == [f"train src {line}" for line in lines]
     assert run(*command, tmp_path / "drawn", "--train", 7, "--test", 50, "--seed", 3) == 0
+    warning = f"{script}: warning: --test 50, but {tmp_path / 'test.src'} has 40\n"
+    assert (said := capsys.readouterr().out).count("warning") == 1 and warning in said
     shuffled = list(lines)
     Random(3).shuffle(shuffled)  # the help text of the option promises this order
     for side in ("src", "tgt"):
@@ -626,7 +628,7 @@ def write_twitter(folder):
     return folder
 
 
-def test_twitter_url_of_c_dnpg(tmp_path):
+def test_twitter_url_of_c_dnpg(tmp_path, capsys):
     data = write_twitter(tmp_path / "data")
     sizes = ["--train", 15, "--valid", 2, "--test", 3]
     assert run("twitter_url", "--data", data, "--output", tmp_path / "out", *sizes) == 0
@@ -637,6 +639,12 @@ def test_twitter_url_of_c_dnpg(tmp_path):
     assert manifest_of(tmp_path / "out")["left_out"]["malformed_lines"] >= 2
     line = ["--data", data, "--output", tmp_path / "all", "--valid", 2, "--test", 3, "--train", 0, "--votes", 6]
     assert run("twitter_url", *line) == 2  # only one pair has six votes, and more are requested
+    capsys.readouterr()
+    line = ["--data", data, "--output", tmp_path / "few", *sizes, "--valid"]
+    assert run("twitter_url", *line, 4) == 2  # of the nine pairs of the test file, the pairs 4 to 6 have enough votes
+    assert "_test.txt has 3 such pairs, but --valid 4 asks for more: ask for fewer" in capsys.readouterr().err
+    assert not (tmp_path / "few").exists()
+    assert run("twitter_url", *line, 3) == run("twitter_url", *line, 4, "--limit", 3, "--overwrite") == 0
 
 
 def test_twitter_url_of_human_ratings(tmp_path, capsys):
@@ -679,6 +687,15 @@ def test_essays_without_a_separator_are_counted_and_files_of_them_refused(tmp_pa
     said = capsys.readouterr().err
     assert "plain.txt is an essay, </d> and its topics, as the corpora are released: give --data a directory" in said
     assert len(said.splitlines()) == 1 and not (tmp_path / "other").exists()
+
+
+def test_essays_for_validation_must_leave_some_to_train(tmp_path, capsys):
+    train = write(tmp_path / "TrainingData.txt", ["文 章 </d> 音乐", "没 有 主题", "文 </d> 音乐"])
+    line = ["--train", train, "--output", tmp_path / "out", "--valid"]
+    for number in (2, 500):
+        assert run("essay", *line, number) == 2
+        assert f"has 2 such essays, and --valid {number} leaves none to train" in capsys.readouterr().err
+    assert run("essay", *line, 1) == 0
 
 
 def test_essays_as_plain_files(tmp_path):

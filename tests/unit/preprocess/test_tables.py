@@ -397,7 +397,7 @@ def test_a_row_with_a_repeated_name_is_malformed(read: Reader):
     assert read(f"{json_lines(objects(PAIRS))}{twice}\n") == PAIRS
     assert "left out: 1 malformed (first: line 41, it has 'target' more than once" in read.said
     for content in (f"{twice}\n" * 40, f"[{twice}, {twice}]"):
-        with pytest.raises(InputError, match="line 1 of .* is not JSON .it has 'target' more than once"):
+        with pytest.raises(InputError, match=r"line 1 of .* is not JSON .it has 'target' more than once"):
             read(content)
 
 
