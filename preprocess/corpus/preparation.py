@@ -117,9 +117,8 @@ class Preparation:
             self.text_files += split.paths[: len(sides)]
             yield writer
         if not split.kept and required:
-            raise InputError(
-                f"no line is left for {name}: {_list_counts(split.dropped) or 'there is none in the input'}."
-            )
+            reasons = _list_counts(split.dropped) or _list_counts(+self.left_out) or "there is none in the input"
+            raise InputError(f"no line is left for {name}: {reasons}.")
         if not split.kept:
             self.left_out.update({f"{name}_{reason}": count for reason, count in split.dropped.items()})
             del self.output.splits[name]
