@@ -26,14 +26,13 @@ from pathlib import Path
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError, say
 from corpus.headers import parse_names
-from corpus.preparation import Preparation
+from corpus.preparation import Preparation, text_files
 from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
 from wean_fairseq.console import counted
 from wean_fairseq.storage.saved_tables import split_folders, table_files
 from wean_fairseq.text import Cleaner, prepared_text, small_splits
-from wean_fairseq.text.settings import MANIFEST, MODEL_TEXT
 
 FEWEST = 10  # minimum number of pairs that the script accepts
 SHARE, MOST = 20, 1000  # valid and test each get 1 of 20 pairs, but at most 1,000 pairs
@@ -103,15 +102,14 @@ def use_saved_splits(options: Namespace) -> None:
 
 
 def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
-    """Return the file that contains the text settings of ``--prepared``, or none without this option."""
+    """Return the files of the text steps of ``--prepared``, or none without this option."""
     if not options.prepared:
         return []
     if options.bpe or options.truecase or options.lowercase:
         raise InputError("--prepared has the steps of the text: leave out --bpe, --truecase and --lowercase.")
     if not options.data and (len(test) != 1 or options.valid):
         raise InputError("--prepared without --data is for --test with one file of sources, without --valid.")
-    is_model = (options.prepared / MODEL_TEXT).is_file()
-    return [options.prepared / (MODEL_TEXT if is_model else MANIFEST)]
+    return text_files(options.prepared)
 
 
 def inputs(options: Namespace) -> list[Path]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from corpus.errors import InputError
 from corpus.outputs import outputs_parser, rewrite_outputs
+from corpus.preparation import text_files
 
 from wean_fairseq.text import Text, read_text_settings, without_manifest
 from wean_fairseq.text.settings import BPE_CODES, MANIFEST, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = read_text_settings(args.prepared)
         if settings is None:
             raise InputError(f"{without_manifest(args.prepared)}.")
+        text_files(args.prepared)
         return map(Text(settings, args.prepared).restore, outputs)
 
     reads = [args.prepared / name for name in (MANIFEST, MODEL_TEXT, BPE_CODES, TRUECASE_MODEL, WORDPIECES)]

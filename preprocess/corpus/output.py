@@ -159,7 +159,8 @@ class Output:
         """Record a file from which the content is created, with its checksum, and return its path.
 
         Raises:
-            InputError: if there is no such file, or the output would replace it.
+            InputError: if there is no such file, the output would replace it, or it differs from the manifest next to
+                it.
         """
         if path in self._seen:
             return path
@@ -170,9 +171,10 @@ class Output:
         if read_beginning(path, 64).count(0) == 64:  # hashing a huge sparse file would take hours
             raise InputError(f"{path} begins with zero bytes: this is not text.")
         try:
-            entry = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+            entry: dict[str, Any] = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}.") from error
+        check_unchanged(path, entry["sha256"], f"or copy it to a folder without {MANIFEST}")
         self.sources.append(entry)
         self._seen.add(path)
         return path
@@ -295,6 +297,20 @@ def read_manifest(path: Path) -> dict[str, Any]:
         convert(manifest, _Manifest)
         return {"sources": [], **manifest}
     return {"files": {}, "sources": []}
+
+
+def check_unchanged(path: Path, digest: str, advice: str) -> None:
+    """Raise ``InputError`` if the manifest in the folder of a file lists another checksum for it.
+
+    Args:
+        digest: SHA-256 of the file.
+        advice: further remedy for the message.
+    """
+    recorded = read_manifest(path.parent)["files"].get(path.name, {"sha256": digest})
+    if recorded["sha256"] != digest:
+        raise InputError(
+            f"{path} has changed since its checksum was written to {path.parent / MANIFEST}: restore it, {advice}."
+        )
 
 
 def count_lines(path: Path) -> int:

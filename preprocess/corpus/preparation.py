@@ -12,11 +12,21 @@ from typing import Any, TypeVar
 from corpus import learnt
 from corpus.errors import InputError, say
 from corpus.leaks import LeakCheck
-from corpus.output import SIDES, Output, Split
+from corpus.output import SIDES, Output, Split, check_unchanged
 from corpus.reading import read_aligned, read_lines
 from wean_fairseq.console import counted
-from wean_fairseq.text import steps
-from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
+from wean_fairseq.storage.files import sha256_of
+from wean_fairseq.storage.manifest import check_file
+from wean_fairseq.text import read_text_settings, steps
+from wean_fairseq.text.settings import (
+    BPE_CODES,
+    MANIFEST,
+    MODEL_TEXT,
+    TRUECASE_MODEL,
+    WORDPIECES,
+    Text,
+    TextSettings,
+)
 
 _LOOKED_AT = 1000  # number of lines that are searched for warning signs
 _LONGEST = 1 << 20  # maximum length of a sentence or essay, in characters
@@ -174,6 +184,22 @@ class Preparation:
         text = Text(replace(self.text.settings, bpe=False), model.parent, self.options.wordpiece_vocab)
         text.cleaner = self.cleaner
         return text.cut
+
+
+def text_files(folder: Path) -> list[Path]:
+    """Return the file with the settings of an earlier text or an exported model, and the existing files of its steps.
+
+    Raises:
+        InputError: if one of them has changed since its checksum was written.
+    """
+    settings = read_text_settings(folder)
+    names = [MODEL_TEXT if (folder / MODEL_TEXT).is_file() else MANIFEST, *(settings.files if settings else ())]
+    paths = [folder / name for name in names]
+    existing = [path for path in paths[1:] if path.is_file()]
+    for path in paths[:1] * (settings is not None) + existing:
+        check_file(path, "restore it, or export the model again")
+        check_unchanged(path, sha256_of(path), "or prepare the text again")
+    return paths[:1] + existing
 
 
 def _settings(options: Any) -> TextSettings:

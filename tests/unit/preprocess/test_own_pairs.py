@@ -15,6 +15,8 @@ import pyarrow as pa
 import pytest
 
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage.files import sha256_of
+from wean_fairseq.storage.manifest import Manifest
 from wean_fairseq.text import Text, read_text_settings
 from wean_fairseq.text.settings import settings_of
 
@@ -187,6 +189,35 @@ def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
         assert (again / name).read_bytes() == (first / name).read_bytes(), name
     assert (again / "train.src").read_text().splitlines() == (first / "train.src").read_text().splitlines()[:12]
     assert read_text_settings(again) == read_text_settings(first)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("text", "truecase.model"), ("text", "bpe.codes"), ("model", "bpe.codes"), ("model", "text.json")],
+)
+def test_changed_files_of_text_steps_are_refused(tmp_path: Path, capsys, kind: str, name: str):
+    """The steps of a cut file would give other tokens than those of the training text."""
+    [data] = write(tmp_path, "csv")
+    text, model, out = (tmp_path / part for part in ("text", "model", "out"))
+    line = ("--data", data, "--columns", "text,rewritten", "--output")
+    assert prepare(*line, text, "--truecase", "--bpe", 50) == 0
+    model.mkdir()
+    for file in ("truecase.model", "bpe.codes"):
+        (model / file).write_bytes((text / file).read_bytes())
+    (model / "text.json").write_text(json.dumps(json.loads((text / "manifest.json").read_text())["text"]))
+    Manifest(model).confirm({path.name: sha256_of(path) for path in sorted(model.iterdir())})
+    folder = text if kind == "text" else model
+    assert prepare(*line, out, "--prepared", folder) == 0
+    whole = (folder / name).read_text()
+    (folder / name).write_text(whole.replace(", ", " , ") if name == "text.json" else whole[: len(whole) // 2])
+    listed = folder / ("manifest.json" if kind == "text" else "checksums.sha256")
+    says = f"{folder / name} has changed since its checksum was written to {listed}: restore it, or "
+    assert prepare(*line, out, "--prepared", folder, "--overwrite") == 2
+    assert says in capsys.readouterr().err
+    undo = ["--prepared", folder, "--input", out / "test.src", "--output", tmp_path / "restored"]
+    assert importlib.import_module("undo_text").main(list(map(str, undo))) == 2
+    assert says in capsys.readouterr().err
+    assert (out / "manifest.json").is_file() and not (tmp_path / "restored").exists()
 
 
 @pytest.mark.parametrize(
