@@ -191,6 +191,21 @@ def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
     assert read_text_settings(again) == read_text_settings(first)
 
 
+def test_the_steps_of_an_earlier_text_are_on_record(tmp_path: Path):
+    """The defaults of the options would be recorded otherwise, although another text decides the steps."""
+    [data] = write(tmp_path, "csv")
+    line = ("--data", data, "--columns", "text,rewritten", "--output")
+    assert prepare(*line, tmp_path / "first", "--unit", "moses", "--unicode", "NFKC", "--specials", "keep") == 0
+    assert prepare(*line, tmp_path / "again", "--prepared", tmp_path / "first") == 0
+    first, again = (json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("first", "again"))
+    assert again["options"] == first["options"] | {"unit": "moses", "unicode": "NFKC", "specials": "keep"}
+    assert (again["text"], again["versions"]) == (first["text"], first["versions"])
+    assert "sacremoses" in again["versions"]
+    assert prepare(*line, tmp_path / "plain") == 0
+    plain = json.loads((tmp_path / "plain" / "manifest.json").read_text())["options"]
+    assert (plain["unit"], plain["unicode"], plain["specials"]) == ("joiner", "NFC", "escape")
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [("text", "truecase.model"), ("text", "bpe.codes"), ("model", "bpe.codes"), ("model", "text.json")],
@@ -230,6 +245,18 @@ def test_changed_files_of_text_steps_are_refused(tmp_path: Path, capsys, kind: s
         (
             ["--data", "new.txt", "--prepared", "x", "--bpe", "9"],
             "--prepared has the steps of the text: leave out --bpe",
+        ),
+        *(
+            (["--test", "new.txt", "--prepared", "x", *option], f"the steps of the text: leave out {option[0]}.")
+            for option in (
+                ["--unit", "joiner"],
+                ["--unicode", "NFC"],
+                ["--specials", "keep"],
+                ["--language", "en"],
+                ["--wordpiece-vocab", "new.txt"],
+                ["--unknown", "x"],
+                ["--topics"],
+            )
         ),
         (["--test", "new.txt", "new.txt", "--prepared", "x"], "without --data is for --test with one file of sources"),
         (["--data", "new.txt", "--test", "none"], "there is no file none"),
