@@ -110,6 +110,11 @@ def build(options: Namespace, preparation: Preparation) -> None:
     for essay in read_essays(preparation, options.train, first=True):
         if essay is not None and not objection(options, essay):
             draw.add(*essay)
+    if options.valid and len(draw) <= options.valid:
+        raise InputError(
+            f"{options.train} has {len(draw):,} such essays, and --valid {options.valid} leaves none to train: ask for "
+            "fewer."
+        )
     splits = draw.assign({"valid": options.valid or max(1, round(len(draw) / 100))}, rest="train")
     for split in ("valid", "train"):
         chosen = iter(splits)

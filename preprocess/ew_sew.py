@@ -9,8 +9,9 @@ the pairs come from two aligned files instead, such as train.en and train.sen of
 -rrb-, as in the references.
 """
 
+import math
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from corpus.dialects import Dialect, read_rows
 from corpus.errors import InputError
 from corpus.preparation import Preparation
 from corpus.references import TURK, sides, write_references
+
+from wean_fairseq.console import number
 
 
 def parser() -> ArgumentParser:
@@ -63,9 +66,9 @@ def inputs(options: Namespace) -> list[Path]:
         InputError: if there are no files, or a threshold is not a number.
     """
     try:
-        options.similarity = [float(threshold) for _, threshold in options.match]
-    except ValueError as error:
-        raise InputError(f"the threshold of a --match must be a number: {error}.") from error
+        options.similarity = [parse_similarity(threshold) for _, threshold in options.match]
+    except ArgumentTypeError as error:
+        raise InputError(f"the threshold of a --match must be a finite number: {error}.") from error
     options.match = [Path(path) for path, _ in options.match]
     if not options.match and not options.train:
         raise InputError("no training pairs: give --match or --train.")
@@ -73,12 +76,20 @@ def inputs(options: Namespace) -> list[Path]:
     return files + options.match + [path for pair in options.train for path in pair]
 
 
+def parse_similarity(text: str) -> float:
+    """Parse a finite number. Raise ``ArgumentTypeError`` if the text is something else."""
+    similarity = number(text)
+    if not math.isfinite(similarity):
+        raise ArgumentTypeError(f"{text!r:.40} is not a finite number")
+    return similarity
+
+
 def read_matches(preparation: Preparation, path: Path, lowest: float) -> Iterator[tuple[str, str]]:
     """Yield those pairs of a match file whose similarity is at least ``lowest``."""
     for _, cells, _ in read_rows(preparation.lines(path), Dialect("\t")):
         try:
-            similarity = float(cells[2])
-        except (IndexError, ValueError):
+            similarity = parse_similarity(cells[2])
+        except (IndexError, ArgumentTypeError):
             preparation.left_out["malformed_lines"] += 1
             continue
         if similarity >= lowest:

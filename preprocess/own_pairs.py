@@ -26,26 +26,29 @@ from pathlib import Path
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError, say
 from corpus.headers import parse_names
-from corpus.preparation import Preparation
+from corpus.plain import set_missing
+from corpus.preparation import MOST_TOPICS, Preparation
 from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
 from wean_fairseq.console import counted
+from wean_fairseq.ranges import flag
 from wean_fairseq.storage.data_files import MANIFEST
 from wean_fairseq.storage.saved_tables import split_folders, table_files
-from wean_fairseq.text import Cleaner, prepared_text, small_splits
+from wean_fairseq.text import Cleaner, prepared_text, read_text_settings, small_splits
 from wean_fairseq.text.settings import MODEL_TEXT
 
 FEWEST = 10  # minimum number of pairs that the script accepts
 SHARE, MOST = 20, 1000  # valid and test each get 1 of 20 pairs, but at most 1,000 pairs
 HELD_OUT = ("test", "valid")
-MOST_TOPICS = 50  # maximum number of words of a source with --topics
+TEXT_DEFAULTS = {"unit": "joiner", "unicode": "NFC", "specials": "escape"}  # without --prepared
+TEXT_OPTIONS = (*TEXT_DEFAULTS, "language", "wordpiece_vocab", "lowercase", "truecase", "bpe", "unknown", "topics")
 
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
     options = build_parser("own_pairs", __doc__)
-    options.set_defaults(unit="joiner")
+    options.set_defaults(**dict.fromkeys(TEXT_DEFAULTS))
     options.add_argument(
         "--data", type=Path, nargs="+", metavar="FILE", help="table with both sides; or two text files"
     )
@@ -107,12 +110,11 @@ def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
     """Return the file that contains the text settings of ``--prepared``, or none without this option."""
     if not options.prepared:
         return []
-    if options.bpe or options.truecase or options.lowercase:
-        raise InputError("--prepared has the steps of the text: leave out --bpe, --truecase and --lowercase.")
+    if given := [flag(name) for name in TEXT_OPTIONS if getattr(options, name)]:
+        raise InputError(f"--prepared has the steps of the text: leave out {' and '.join(given)}.")
     if not options.data and (len(test) != 1 or options.valid):
         raise InputError("--prepared without --data is for --test with one file of sources, without --valid.")
-    is_model = (options.prepared / MODEL_TEXT).is_file()
-    return [options.prepared / (MODEL_TEXT if is_model else MANIFEST)]
+    return [options.prepared / (MODEL_TEXT if (options.prepared / MODEL_TEXT).is_file() else MANIFEST)]
 
 
 def inputs(options: Namespace) -> list[Path]:
@@ -126,6 +128,8 @@ def inputs(options: Namespace) -> list[Path]:
             raise InputError(f"--{split} takes one number, one file, or two text files.")
     files = own_files(options, "test")
     prepared = prepared_files(options, files)
+    settings = read_text_settings(options.prepared) if options.prepared else None
+    set_missing(options, {name: getattr(settings, name, value) for name, value in TEXT_DEFAULTS.items()})
     if prepared and not options.data:
         return [*files, *prepared]
     if not options.data:

@@ -27,9 +27,12 @@ def read_entities(path: Path) -> list[dict[str, str]]:
     """
     entities = []
     for number, line in enumerate(read_lines(path), start=1):
-        names = parse_line(line, number).value
+        _, names, problem = parse_line(line, number)
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-            raise InputError(f"line {number} of {path} is not a table of entities: is it an .entities file of pwkp.py?")
+            reason = f" ({problem})" if problem else ""
+            raise InputError(
+                f"line {number} of {path} is not a table of entities{reason}: is it an .entities file of pwkp.py?"
+            )
         entities.append(names)
     return entities
 

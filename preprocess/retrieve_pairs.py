@@ -56,19 +56,24 @@ def parser() -> ArgumentParser:
 class Retriever:
     """Finds the training pair whose source is most similar to a sentence.
 
-    If several pairs are equally similar, the first one is chosen.
+    If several pairs are equally similar, the first one is chosen. Therefore equal pairs are searched only once.
 
     Args:
         pairs: training pairs to search.
     """
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
-        self.vectorizer = TfidfVectorizer(analyzer=str.split, dtype=np.float32)
-        self.vectors = self.vectorizer.fit_transform([source for source, _ in pairs])
-        self.having: defaultdict[str, list[int]] = defaultdict(list)  # pairs that contain a sentence
+        numbers: dict[Pair, int] = {}
+        having: defaultdict[str, list[int]] = defaultdict(list)
         for number, pair in enumerate(pairs):
-            for sentence in pair:
-                self.having[sentence].append(number)
+            if numbers.setdefault(pair, number) == number:
+                for sentence in pair:
+                    having[sentence].append(len(numbers) - 1)
+        self.numbers = np.array(list(numbers.values()))  # index of the first of all equal pairs
+        self.vectorizer = TfidfVectorizer(analyzer=str.split, dtype=np.float32)
+        # All pairs count for the document frequencies.
+        self.vectors = self.vectorizer.fit_transform([source for source, _ in pairs])[self.numbers]
+        self.having = {sentence: np.array(rows) for sentence, rows in having.items()}  # pairs that contain a sentence
 
     def find(self, sentences: Sequence[Pair], *, training: bool) -> Iterator[int]:
         """Return the index of the pair for each sentence, or -1 if no pair shares a word with the sentence.
@@ -78,14 +83,18 @@ class Retriever:
             training: leave out pairs that contain the sentence or its target.
         """
         rows = max(1, CELLS // self.vectors.shape[0])
+        found: dict[Pair, int] = {}
         for start in range(0, len(sentences), rows):
-            block = sentences[start : start + rows]
-            likeness: Any = (self.vectorizer.transform([pair[0] for pair in block]) @ self.vectors.T).toarray()
-            if training:
-                for row, pair in enumerate(block):
-                    likeness[row, [number for sentence in pair for number in self.having[sentence]]] = 0
-            best = likeness.argmax(axis=1)
-            yield from np.where(likeness[np.arange(len(block)), best] > 0, best, -1).tolist()
+            asked = [pair if training else pair[:1] for pair in sentences[start : start + rows]]
+            if block := [pair for pair in dict.fromkeys(asked) if pair not in found]:
+                likeness: Any = (self.vectorizer.transform([pair[0] for pair in block]) @ self.vectors.T).toarray()
+                for row, sentence in ((row, sentence) for row, pair in enumerate(block) for sentence in pair):
+                    if training:
+                        likeness[row, self.having.get(sentence, [])] = 0
+                best = likeness.argmax(axis=1)
+                numbers = np.where(likeness[np.arange(len(block)), best] > 0, self.numbers[best], -1)
+                found.update(zip(block, numbers.tolist(), strict=True))
+            yield from (found[pair] for pair in asked)
 
 
 def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:

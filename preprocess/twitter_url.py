@@ -96,9 +96,14 @@ def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, r
     for pair in pairs:
         draw.add(*pair)
     if len(draw) < sum(sizes.values()):
-        asked = ", ".join(f"--{split} {size}" for split, size in sizes.items())
-        raise InputError(f"{path} has {len(draw):,} such pairs, but {asked} asks for more: ask for fewer.")
+        raise too_few(path, len(draw), sizes)
     return draw.assign(sizes, rest)
+
+
+def too_few(path: Path, number: int, sizes: dict[str, int]) -> InputError:
+    """Return the error for a file with fewer accepted pairs than the options ask for."""
+    asked = ", ".join(f"--{split} {size}" for split, size in sizes.items())
+    return InputError(f"{path} has {number:,} such pairs, but {asked} asks for more: ask for fewer.")
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
@@ -122,6 +127,8 @@ def build(options: Namespace, preparation: Preparation) -> None:
     with preparation.split("valid") as writer:
         writer.limit = min(writer.limit or sizes["valid"], sizes["valid"])
         writer.add_all(rated(preparation, rated_test, votes, first=True))
+        if not writer.full:
+            raise too_few(rated_test, writer.split.kept, {"valid": sizes["valid"]})
     if sizes["train"]:
         splits = drawn(seed, automatic(preparation, pairs, first=True), {"train": sizes["train"]}, pairs)
         preparation.write_drawn(("train",), splits, lambda: automatic(preparation, pairs))

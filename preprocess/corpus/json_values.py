@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from corpus.errors import InputError
 from corpus.headers import index_of, mostly
 from corpus.reading import read_blocks
+from wean_fairseq.storage.files import without_repetition
 
 DEEPEST = 20  # maximum number of levels in the path to a column
 LONGEST_VALUE = 1 << 26  # maximum length of a value in characters. A value is read into memory as a whole
@@ -31,9 +32,9 @@ class Value(NamedTuple):
 
 
 def parse_line(line: str, number: int) -> Value:
-    """Parse a line of JSON."""
+    """Parse a line of JSON. A repeated name in an object is a problem."""
     try:
-        return Value(number, json.loads(line))
+        return Value(number, json.loads(line, object_pairs_hook=without_repetition))
     except (ValueError, RecursionError) as error:
         return Value(number, None, _reason(error))
 
@@ -105,7 +106,7 @@ class JsonFile:
 
     def _stream(self, blocks: Iterable[str]) -> Iterator[Value]:
         """Decode values from the blocks. While a value is incomplete, more blocks are added."""
-        decoder = json.JSONDecoder()
+        decoder = json.JSONDecoder(object_pairs_hook=without_repetition)
         source = iter(blocks)
         buffer, line, between = next(source, ""), 1, "[" if self.layout == "a JSON array" else ""
         place = 0

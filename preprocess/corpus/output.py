@@ -29,6 +29,7 @@ from msgspec import Struct, convert
 
 from corpus.errors import InputError
 from corpus.reading import read_beginning
+from wean_fairseq.storage.data_files import MANIFEST, check_prepared
 from wean_fairseq.storage.files import (
     check_not_current,
     clear_partial,
@@ -42,7 +43,6 @@ from wean_fairseq.storage.files import (
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
-MANIFEST = "manifest.json"
 _LINE_BREAKS = frozenset("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 
@@ -159,7 +159,8 @@ class Output:
         """Record a file from which the content is created, with its checksum, and return its path.
 
         Raises:
-            InputError: if there is no such file, or the output would replace it.
+            InputError: if there is no such file, the output would replace it, or it differs from the manifest next to
+                it.
         """
         if path in self._seen:
             return path
@@ -170,9 +171,10 @@ class Output:
         if read_beginning(path, 64).count(0) == 64:  # hashing a huge sparse file would take hours
             raise InputError(f"{path} begins with zero bytes: this is not text.")
         try:
-            entry = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+            entry: dict[str, Any] = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}.") from error
+        check_prepared(path.parent, [path.name])
         self.sources.append(entry)
         self._seen.add(path)
         return path

@@ -7,7 +7,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from corpus.errors import InputError
+from corpus.errors import InputError, say
 from corpus.output import SIDES, SPLITS
 from corpus.preparation import Preparation
 
@@ -63,6 +63,8 @@ def write_plain(
         pairs: Iterable[list[str]] = (pair for _, pair in preparation.aligned_lines(paths))
         if size := sizes.get(split):
             pairs = list(pairs)
+            if len(pairs) < size:
+                say(preparation.output.head["script"], f"warning: --{split} {size}, but {paths[0]} has {len(pairs):,}")
             Random(seed).shuffle(pairs)
             pairs = pairs[:size]
         with preparation.split(split) as writer:

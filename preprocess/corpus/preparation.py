@@ -19,6 +19,7 @@ from wean_fairseq.text import steps
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
 
 _LOOKED_AT = 1000  # number of lines that are searched for warning signs
+MOST_TOPICS = 50  # maximum number of topic words of an essay
 _LONGEST = 1 << 20  # maximum length of a sentence or essay, in characters
 Item = TypeVar("Item")
 _GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")
@@ -117,9 +118,8 @@ class Preparation:
             self.text_files += split.paths[: len(sides)]
             yield writer
         if not split.kept and required:
-            raise InputError(
-                f"no line is left for {name}: {_list_counts(split.dropped) or 'there is none in the input'}."
-            )
+            reasons = _list_counts(split.dropped) or _list_counts(+self.left_out) or "there is none in the input"
+            raise InputError(f"no line is left for {name}: {reasons}.")
         if not split.kept:
             self.left_out.update({f"{name}_{reason}": count for reason, count in split.dropped.items()})
             del self.output.splits[name]

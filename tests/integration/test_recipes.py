@@ -97,7 +97,10 @@ def test_a_prepared_text_that_has_changed_is_named(tmp_path):
     (text / "manifest.json").write_text(json.dumps({"files": {"train.src": {"sha256": "0" * 64}}}), encoding="utf-8")
     done = run_recipe("quora", tmp_path / "run", **layout)
     assert done.returncode != 0
-    assert f"{text / 'train.src'} was changed since it was written: restore it, or delete {text} and" in done.stderr
+    assert (
+        f"{text / 'train.src'} has changed since its checksum was written to {text}/manifest.json: restore it"
+        in done.stderr
+    )
 
 
 # --- scripts that the recipes call

@@ -54,7 +54,7 @@ def check_prepared(folder: Path, names: Collection[str] | None = None) -> int:
         return 0
     chosen = [name for name in files if names is None or name in names]
     for name in chosen:
-        reason = "was changed since it was written"
+        reason = f"has changed since its checksum was written to {folder / MANIFEST}"
         try:
             if sha256_of(folder / name) == files[name].sha256:
                 continue

@@ -169,14 +169,15 @@ def parse_json(text: str | bytes) -> Any:
         ValueError: if it is not JSON, contains NaN or numbers that are too large, or is nested too deeply.
     """
     # checking a large file for repeated keys would double the time
-    hook = _without_repetition if len(text) < _PIECE else None
+    hook = without_repetition if len(text) < _PIECE else None
     try:
         return json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_number, object_pairs_hook=hook)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
 
-def _without_repetition(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repetition(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object. Raise ``ValueError`` if a name occurs twice."""
     content: dict[str, Any] = {}
     for name, value in members:
         if name in content:

@@ -22,6 +22,7 @@ from ..console import counted
 from ..errors import UserError, name_some, printable
 from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, check_prepared
 from ..storage.files import check_size, is_beside, open_regular, read_json, read_regular
+from ..storage.manifest import check_file
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case
 from .cleaning import Cleaner, Form, SpecialPolicy, one_spelling, restore_specials
@@ -181,6 +182,7 @@ class Text:
             )
         check_size(self.folder / name)
         check_prepared(self.folder, [name])
+        _check_exported(self.folder / name)
         return self.folder / name
 
     def source(self, line: str) -> str:
@@ -288,6 +290,7 @@ def read_text_settings(folder: Path) -> TextSettings | None:
     path = folder / MANIFEST
     try:
         if not path.exists() and (folder / MODEL_TEXT).is_file():
+            _check_exported(folder / MODEL_TEXT)
             return settings_of(read_json(folder / MODEL_TEXT), folder / MODEL_TEXT)
         manifest = convert(read_json(path), _Manifest)
     except (FileNotFoundError, ValidationError):
@@ -295,6 +298,14 @@ def read_text_settings(folder: Path) -> TextSettings | None:
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}): prepare the text again.") from error
     return settings_of(manifest.options if manifest.text is None else manifest.text, path)
+
+
+def _check_exported(path: Path) -> None:
+    """Raise ``UserError`` if a file of an exported model has changed since its checksum was written."""
+    try:
+        check_file(path, "restore it, or export the model again")
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): restore it.") from error
 
 
 def without_manifest(folder: Path) -> str:

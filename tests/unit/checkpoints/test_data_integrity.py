@@ -260,7 +260,10 @@ def test_wean_checksum_compares_a_prepared_text_with_its_manifest(tmp_path, caps
     assert capsys.readouterr().out == f"{tmp_path}: 1 file as in its manifest.json\n"
     (tmp_path / "train.src").write_text("abd")
     assert main_checksum([str(tmp_path)]) == 2
-    assert f"{tmp_path / 'train.src'} was changed since it was written: restore it" in capsys.readouterr().err
+    assert (
+        f"{tmp_path / 'train.src'} has changed since its checksum was written to {tmp_path}/manifest.json: restore"
+        in capsys.readouterr().err
+    )
     (tmp_path / "train.src").unlink()
     assert main_checksum([str(tmp_path)]) == 2
     assert f"{tmp_path / 'train.src'} cannot be read (No such file" in capsys.readouterr().err
@@ -285,7 +288,10 @@ def test_changed_files_of_a_script_are_refused_where_they_are_read(data, tmp_pat
     for name in names:
         (folder / name).write_text("changed")
     (folder / "manifest.json").write_text(json.dumps({"files": {names[0]: {"sha256": "0" * 64}}}))
-    with pytest.raises(UserError, match=rf"prepared/{names[0]} was changed since it was written: restore it"):
+    with pytest.raises(
+        UserError,
+        match=rf"prepared/{names[0]} has changed since its checksum was written to .*manifest\.json: restore it",
+    ):
         read(folder)
 
 

@@ -38,6 +38,19 @@ def contents(folder):
 # --- the directory
 
 
+def test_a_changed_file_of_an_earlier_output_is_no_source(tmp_path):
+    """An output of other content must not look as if it were made from the earlier output."""
+    make(tmp_path / "text")
+    changed = tmp_path / "text" / "train.src"
+    changed.write_text("a\n")
+    with pytest.raises(InputError, match=r"train\.src has changed .*/text/manifest\.json: restore it, or delete"):
+        Output(tmp_path / "out", script="me", options={}).source(changed)
+    for name in ("text/train.tgt", "text/manifest.json"):
+        assert Output(tmp_path / "out", script="me", options={}).source(tmp_path / name).is_file()
+    copied = changed.rename(tmp_path / "train.src")
+    assert Output(tmp_path / "out", script="me", options={}).source(copied) == copied
+
+
 def test_files_and_manifest(tmp_path):
     (tmp_path / "source").write_text("x\n")
     with Output(tmp_path / "new" / "out", script="me", options={"seed": 3}, version="7") as output:

@@ -311,8 +311,15 @@ def write_turk(folder, splits=("tune", "test")):
 
 
 def test_ew_sew_match_files_and_references(tmp_path):
-    good = ["Old ( a ) is .\tA is .\t0.9", "b\tc\t0.67", "d\te\t0.66", "no score\tat all", "A test lrb one rrb\tx\t1.0"]
-    partial = ["f \\/ g\th\t0.45", "i\tj\t0.44", "k\tl\tnone"]
+    good = [
+        "Old ( a ) is .\tA is .\t0.9",
+        "b\tc\t0.67",
+        "d\te\t0.66",
+        "no score\tat all",
+        "m\tn\tinf",
+        "A test lrb one rrb\tx\t1.0",
+    ]
+    partial = ["f \\/ g\th\t0.45", "i\tj\t0.44", "k\tl\tnone", "m\tn\t1_0", "m\tn\tnan"]
     matches = [
         "--match",
         write(tmp_path / "good", good),
@@ -329,7 +336,7 @@ def test_ew_sew_match_files_and_references(tmp_path):
     assert found["valid.ref7"] == ["tune one 7", "tune two 7"]
     assert found["test.tgt"] == found["test.ref0"]
     manifest = manifest_of(tmp_path / "out")
-    assert manifest["left_out"] == {"below_threshold": 2, "malformed_lines": 2}
+    assert manifest["left_out"] == {"below_threshold": 2, "malformed_lines": 5}
     assert manifest["splits"]["train"] == {"kept": 3, "dropped": {"leak": 1}}
     assert manifest["options"]["similarity"] == [0.67, 0.45]
     assert str(tmp_path) not in json.dumps(manifest)
@@ -345,8 +352,13 @@ def test_ew_sew_as_released_with_nts(tmp_path, capsys):
     found = prepared(tmp_path / "out")
     assert (found["valid.src"], found["valid.tgt"], found["valid.ref7"]) == (["x", "y"], ["x0", "y0"], ["x7", "y7"])
     assert manifest_of(tmp_path / "out")["left_out"] == {"dev_references_beyond_the_fewest": 1}
-    assert run("ew_sew", *line, "--match", en, "high") == 2
-    assert "must be a number" in capsys.readouterr().err
+    for threshold in ("high", "nan", "inf", "0_5", "٠"):
+        assert run("ew_sew", *line, "--match", en, threshold) == 2
+        assert f"must be a finite number: '{threshold}' is not a" in capsys.readouterr().err
+    match = write(tmp_path / "match", ["m\tn\tinf", "m\tn\t1_0", "m\tn\t0.4"])
+    assert run("ew_sew", *line[3:], "--output", tmp_path / "bad", "--dev", *dev_files, "--match", match, 0.5) == 2
+    reasons = "1 below threshold, 1 dev references beyond the fewest, 2 malformed lines"
+    assert f"no line is left for train: {reasons}." in capsys.readouterr().err
 
 
 def test_sets_with_references(tmp_path):
@@ -507,7 +519,7 @@ def test_quora_layouts_and_row_orders_give_the_same_draw(tmp_path):
 
 
 @pytest.mark.parametrize("script", ["quora", "twitter_url"])
-def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path):
+def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path, capsys):
     lines = [f"question {number}" for number in range(40)]
     for split in ("train", "valid", "test"):
         for side in ("src", "tgt"):
@@ -516,6 +528,8 @@ def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path):
     assert run(*command, tmp_path / "whole") == 0
     assert prepared(tmp_path / "whole")["train.src"] == [f"train src {line}" for line in lines]
     assert run(*command, tmp_path / "drawn", "--train", 7, "--test", 50, "--seed", 3) == 0
+    warning = f"{script}: warning: --test 50, but {tmp_path / 'test.src'} has 40\n"
+    assert (said := capsys.readouterr().out).count("warning") == 1 and warning in said
     shuffled = list(lines)
     Random(3).shuffle(shuffled)  # the help text of the option promises this order
     for side in ("src", "tgt"):
@@ -618,7 +632,7 @@ def write_twitter(folder):
     return folder
 
 
-def test_twitter_url_of_c_dnpg(tmp_path):
+def test_twitter_url_of_c_dnpg(tmp_path, capsys):
     data = write_twitter(tmp_path / "data")
     sizes = ["--train", 15, "--valid", 2, "--test", 3]
     assert run("twitter_url", "--data", data, "--output", tmp_path / "out", *sizes) == 0
@@ -629,6 +643,12 @@ def test_twitter_url_of_c_dnpg(tmp_path):
     assert manifest_of(tmp_path / "out")["left_out"]["malformed_lines"] >= 2
     line = ["--data", data, "--output", tmp_path / "all", "--valid", 2, "--test", 3, "--train", 0, "--votes", 6]
     assert run("twitter_url", *line) == 2  # only one pair has six votes, and more are requested
+    capsys.readouterr()
+    line = ["--data", data, "--output", tmp_path / "few", *sizes, "--valid"]
+    assert run("twitter_url", *line, 4) == 2  # of the nine pairs of the test file, the pairs 4 to 6 have enough votes
+    assert "_test.txt has 3 such pairs, but --valid 4 asks for more: ask for fewer" in capsys.readouterr().err
+    assert not (tmp_path / "few").exists()
+    assert run("twitter_url", *line, 3) == run("twitter_url", *line, 4, "--limit", 3, "--overwrite") == 0
 
 
 def test_twitter_url_of_human_ratings(tmp_path, capsys):
@@ -673,6 +693,15 @@ def test_essays_without_a_separator_are_counted_and_files_of_them_refused(tmp_pa
     assert len(said.splitlines()) == 1 and not (tmp_path / "other").exists()
 
 
+def test_essays_for_validation_must_leave_some_to_train(tmp_path, capsys):
+    train = write(tmp_path / "TrainingData.txt", ["文 章 </d> 音乐", "没 有 主题", "文 </d> 音乐"])
+    line = ["--train", train, "--output", tmp_path / "out", "--valid"]
+    for number in (2, 500):
+        assert run("essay", *line, number) == 2
+        assert f"has 2 such essays, and --valid {number} leaves none to train" in capsys.readouterr().err
+    assert run("essay", *line, 1) == 0
+
+
 def test_essays_as_plain_files(tmp_path):
     write(tmp_path / "data" / "train.src", ["a b", "a b c d e f"])
     write(tmp_path / "data" / "train.tgt", ["one", "two"])
@@ -696,6 +725,19 @@ def test_commongen_as_released(tmp_path, capsys):
         assert run("commongen", "--data", tmp_path, "--output", tmp_path / "bad") == 2
         assert "line 1 of" in capsys.readouterr().err
     assert not (tmp_path / "bad").exists()
+
+
+def test_a_repeated_name_in_json_is_refused_with_its_line(tmp_path, capsys):
+    """Python's reader silently keeps the last of two values, so the text would depend on the order in the file."""
+    data = write(tmp_path / "commongen.train.jsonl", ['{"concept_set": "a", "scene": ["x"], "scene": ["y"]}']).parent
+    assert run("commongen", "--data", data, "--output", tmp_path / "out") == 2
+    assert "is not a concept set with sentences (it has 'scene' more than once)" in capsys.readouterr().err
+    names = write(tmp_path / "e", ['{"PERSON@1": "Ann", "PERSON@1": "Bob"}'])
+    text = write(tmp_path / "text", ["PERSON@1 lives"])
+    assert run("restore_entities", "--entities", names, "--input", text, "--output", tmp_path / "out") == 2
+    assert "line 1 of" in (error := capsys.readouterr().err)
+    assert "is not a table of entities (it has 'PERSON@1' more than once)" in error
+    assert not (tmp_path / "out").exists()
 
 
 def test_commongen_with_references(tmp_path):

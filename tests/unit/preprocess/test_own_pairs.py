@@ -15,6 +15,8 @@ import pyarrow as pa
 import pytest
 
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage.files import sha256_of
+from wean_fairseq.storage.manifest import Manifest
 from wean_fairseq.text import Text, read_text_settings
 from wean_fairseq.text.settings import settings_of
 
@@ -189,6 +191,51 @@ def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
     assert read_text_settings(again) == read_text_settings(first)
 
 
+def test_the_steps_of_an_earlier_text_are_on_record(tmp_path: Path):
+    """The defaults of the options would be recorded otherwise, although another text decides the steps."""
+    [data] = write(tmp_path, "csv")
+    line = ("--data", data, "--columns", "text,rewritten", "--output")
+    assert prepare(*line, tmp_path / "first", "--unit", "moses", "--unicode", "NFKC", "--specials", "keep") == 0
+    assert prepare(*line, tmp_path / "again", "--prepared", tmp_path / "first") == 0
+    first, again = (json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("first", "again"))
+    assert again["options"] == first["options"] | {"unit": "moses", "unicode": "NFKC", "specials": "keep"}
+    assert (again["text"], again["versions"]) == (first["text"], first["versions"])
+    assert "sacremoses" in again["versions"]
+    assert prepare(*line, tmp_path / "plain") == 0
+    plain = json.loads((tmp_path / "plain" / "manifest.json").read_text())["options"]
+    assert (plain["unit"], plain["unicode"], plain["specials"]) == ("joiner", "NFC", "escape")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("text", "truecase.model"), ("text", "bpe.codes"), ("model", "bpe.codes"), ("model", "text.json")],
+)
+def test_changed_files_of_text_steps_are_refused(tmp_path: Path, capsys, kind: str, name: str):
+    """The steps of a cut file would give other tokens than those of the training text."""
+    [data] = write(tmp_path, "csv")
+    text, model, out = (tmp_path / part for part in ("text", "model", "out"))
+    line = ("--data", data, "--columns", "text,rewritten", "--output")
+    assert prepare(*line, text, "--truecase", "--bpe", 50) == 0
+    model.mkdir()
+    for file in ("truecase.model", "bpe.codes"):
+        (model / file).write_bytes((text / file).read_bytes())
+    (model / "text.json").write_text(json.dumps(json.loads((text / "manifest.json").read_text())["text"]))
+    Manifest(model).confirm({path.name: sha256_of(path) for path in sorted(model.iterdir())})
+    folder = text if kind == "text" else model
+    assert prepare(*line, out, "--prepared", folder) == 0
+    whole = (folder / name).read_text()
+    (folder / name).write_text(whole.replace(", ", " , ") if name == "text.json" else whole[: len(whole) // 2])
+    listed = folder / ("manifest.json" if kind == "text" else "checksums.sha256")
+    says = f"{folder / name} has changed since its checksum was written to {listed}: restore it, or "
+    assert prepare(*line, out, "--prepared", folder, "--overwrite") == 2
+    assert says in capsys.readouterr().err
+    undo = ["--prepared", folder, "--input", out / "test.src", "--output", tmp_path / "restored"]
+    needed = name == "text.json"  # restoring the text needs no learnt file
+    assert importlib.import_module("undo_text").main(list(map(str, undo))) == (2 if needed else 0)
+    assert (says in capsys.readouterr().err) == needed
+    assert (out / "manifest.json").is_file() and (tmp_path / "restored").exists() != needed
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -199,6 +246,18 @@ def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
         (
             ["--data", "new.txt", "--prepared", "x", "--bpe", "9"],
             "--prepared has the steps of the text: leave out --bpe",
+        ),
+        *(
+            (["--test", "new.txt", "--prepared", "x", *option], f"the steps of the text: leave out {option[0]}.")
+            for option in (
+                ["--unit", "joiner"],
+                ["--unicode", "NFC"],
+                ["--specials", "keep"],
+                ["--language", "en"],
+                ["--wordpiece-vocab", "new.txt"],
+                ["--unknown", "x"],
+                ["--topics"],
+            )
         ),
         (["--test", "new.txt", "new.txt", "--prepared", "x"], "without --data is for --test with one file of sources"),
         (["--data", "new.txt", "--test", "none"], "there is no file none"),

@@ -118,6 +118,29 @@ def test_memory_does_not_grow_with_sentences_times_pairs(monkeypatch):
     assert shapes == [20, 20, 10]
 
 
+def test_equal_lines_are_searched_once(monkeypatch):
+    """0.8 MB of equal lines took minutes, because all lines were compared with all pairs.
+
+    Repeated pairs change the document frequencies and nothing else, so the first of the most similar pairs is found.
+    """
+    monkeypatch.setattr(retrieve_pairs, "CELLS", 30)
+    different = [("a b", "x"), ("a c", "y"), ("a b", "z"), ("d", "a c"), ("d e", "a b")]
+    pairs = [pair for pair in different for _ in range(200)]
+    retriever = retrieve_pairs.Retriever(pairs)
+    assert retriever.vectors.shape[0] == len(different)
+    asked, transform = [], retriever.vectorizer.transform
+    monkeypatch.setattr(retriever.vectorizer, "transform", lambda block: asked.extend(block) or transform(block))
+    # "a b" and "a c" share a word, and so do "d" and "d e". The pairs with the sentence or its target are not allowed.
+    expected = {("a b", "x"): 200, ("a c", "y"): 0, ("a b", "z"): 200, ("d", "a c"): 800, ("d e", "a b"): 600}
+    assert list(retriever.find(pairs, training=True)) == [expected[pair] for pair in pairs]
+    assert asked == [source for source, _ in different]
+    asked.clear()
+    assert (
+        list(retriever.find(pairs, training=False)) == [0] * 200 + [200] * 200 + [0] * 200 + [600] * 200 + [800] * 200
+    )
+    assert asked == ["a b", "a c", "d", "d e"]
+
+
 @pytest.mark.parametrize(
     "symbol", ["", " ", "a b", "a\tb", "a\n", "<unk>", "</s>", "\x1b[31m", "a\u200b", "\udcff", "a\xa0b"]
 )

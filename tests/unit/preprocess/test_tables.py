@@ -392,6 +392,15 @@ def test_json_lines_are_recognised_although_the_first_is_damaged(read: Reader, f
     assert "left out: 1 malformed (first: line 1, expecting" in read.said
 
 
+def test_a_row_with_a_repeated_name_is_malformed(read: Reader):
+    twice = '{"source": "a b", "target": "first c", "target": "second c"}'
+    assert read(f"{json_lines(objects(PAIRS))}{twice}\n") == PAIRS
+    assert "left out: 1 malformed (first: line 41, it has 'target' more than once" in read.said
+    for content in (f"{twice}\n" * 40, f"[{twice}, {twice}]"):
+        with pytest.raises(InputError, match=r"line 1 of .* is not JSON .it has 'target' more than once"):
+            read(content)
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
