@@ -21,7 +21,7 @@ from corpus.command import build_parser, one_word, run
 from corpus.errors import InputError
 from corpus.outputs import rewrite_outputs
 from corpus.plain import plain_files
-from corpus.preparation import Preparation
+from corpus.preparation import MOST_TOPICS, Preparation
 
 # The enumeration comma is not in this set, because it separates words.
 CLAUSE_ENDS = frozenset(",.;:!?，。；：！？…")
@@ -75,23 +75,35 @@ def split_evenly(lengths: list[int], parts: int) -> list[int]:
 
     The sum of the squared lengths, and therefore the variance of the lengths, is minimal. Among groupings with the same
     sum, the one with the longest last group is returned. If the last groups are equally long, the groups before them
-    are compared in the same way.
+    are compared in the same way. The time is proportional to the number of clauses multiplied by ``parts``.
     """
     place = [0, *accumulate(lengths)]
     best = [size * size for size in place]  # minimum sum for the first n clauses in one group, then in two groups, ...
     choices = []
     for group in range(2, parts + 1):
         sums, begins = [math.inf] * len(place), [0] * len(place)
+        # For a last group from ``begin`` to x = place[end], the sum is x² - 2 x place[begin] + constants[begin]. All
+        # groups share x², and the rest is a line in x. ``lowest`` contains the ``begin`` of each line that is the
+        # lowest one for some x. Later lines are steeper and x grows, so the lowest line never moves back. Of equal
+        # lines, the first one has the longer last group.
+        constants = [least + before * before for least, before in zip(best, place, strict=True)]
+        lowest, front = [group - 1], 0
         for end in range(group, len(place)):
-            # As more clauses are added, the start of the last group never moves back, because the squares are convex. A
-            # larger last group cannot be better once its own square exceeds the minimum.
-            least = (math.inf, 0)
-            for begin in range(end - 1, max(group - 1, begins[end - 1]) - 1, -1):
-                last = (place[end] - place[begin]) ** 2
-                if last > least[0]:
+            x = place[end]
+            while front + 1 < len(lowest):
+                now, later = lowest[front], lowest[front + 1]
+                if constants[later] - constants[now] >= 2 * x * (place[later] - place[now]):
                     break
-                least = min(least, (best[begin] + last, begin))
-            sums[end], begins[end] = least
+                front += 1
+            begin = begins[end] = lowest[front]
+            sums[end] = best[begin] + (x - place[begin]) ** 2
+            while len(lowest) - front > 1:  # remove lines that the new line hides
+                first, middle = lowest[-2], lowest[-1]
+                rise, run = constants[end] - constants[first], place[end] - place[first]
+                if rise * (place[middle] - place[first]) > (constants[middle] - constants[first]) * run:
+                    break
+                lowest.pop()
+            lowest.append(end)
         best = sums
         choices.append(begins)
     groups, end = [], len(lengths)
@@ -141,6 +153,10 @@ def build(options: Namespace, preparation: Preparation) -> None:
                 if not topics or not essay:
                     writer.split.drop("empty_side")
                     continue
+                if len(topics) > MOST_TOPICS:  # the time grows with their number multiplied by that of the clauses
+                    raise InputError(
+                        f"{where} has {len(topics):,} topics, but at most {MOST_TOPICS} are allowed: shorten the row."
+                    )
                 counts["topics"] += len(topics)
                 counts["topics_in_their_essay"] += len([topic for topic in topics if topic in essay])
                 chunked, inside = cut(essay, len(topics), symbol)

@@ -27,7 +27,7 @@ from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError, say
 from corpus.headers import parse_names
 from corpus.plain import set_missing
-from corpus.preparation import Preparation, text_files
+from corpus.preparation import MOST_TOPICS, Preparation, text_files
 from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
@@ -41,7 +41,6 @@ SHARE, MOST = 20, 1000  # valid and test each get 1 of 20 pairs, but at most 1,0
 HELD_OUT = ("test", "valid")
 TEXT_DEFAULTS = {"unit": "joiner", "unicode": "NFC", "specials": "escape"}  # without --prepared
 TEXT_OPTIONS = (*TEXT_DEFAULTS, "language", "wordpiece_vocab", "lowercase", "truecase", "bpe", "unknown", "topics")
-MOST_TOPICS = 50  # maximum number of words of a source with --topics
 
 
 def parser() -> ArgumentParser:

@@ -29,6 +29,7 @@ from wean_fairseq.text.settings import (
 )
 
 _LOOKED_AT = 1000  # number of lines that are searched for warning signs
+MOST_TOPICS = 50  # maximum number of topic words of an essay
 _LONGEST = 1 << 20  # maximum length of a sentence or essay, in characters
 Item = TypeVar("Item")
 _GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")

@@ -62,6 +62,27 @@ def test_many_words_are_cut_into_many_chunks():
     assert clause_chunks.split_evenly([1] * 400, 200) == [2] * 200
 
 
+def test_long_essays_are_cut_in_linear_time():
+    """The best grouping of equal words has equal groups.
+
+    An earlier version took quadratic time for few groups.
+    """
+    assert clause_chunks.split_evenly([1] * 300_000, 3) == [100_000] * 3
+
+
+def test_more_than_50_topics_are_refused(corpus, capsys):
+    """One pair of 100,000 topics and 100,000 words did not end. The limit is the one of own_pairs.py --topics."""
+    essay = " ".join(f"w{number} ," for number in range(60))
+    for number, status in ((50, 0), (51, 2)):
+        write(corpus / "data" / "train.src", [" ".join(["x"] * number)])
+        write(corpus / "data" / "train.tgt", [essay])
+        assert run("--data", corpus / "data", "--output", corpus / f"out{number}") == status
+    assert read(corpus / "out50" / "train.tgt")[0].count("<chunk>") == 49
+    assert "line 1 of" in (error := capsys.readouterr().err)
+    assert "train.tgt has 51 topics, but at most 50 are allowed: shorten the row." in error
+    assert not (corpus / "out51").exists()
+
+
 @pytest.mark.parametrize(
     ("essay", "parts", "expected", "inside"),
     [
