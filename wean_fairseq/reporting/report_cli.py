@@ -161,10 +161,7 @@ class Report:
             return self._write_figure(draw, f"{experiment.title} {name}", caption + seed)
 
         for system in run.systems.values():
-            try:
-                yield from dump_figures.from_dumps(system, write)
-            except UserError as error:
-                run.problems.append(f"{system.name}: {error}")
+            yield from dump_figures.from_dumps(system, write, run.problems)
         if self.checkpoints and any(system.checkpoint for system in run.systems.values()):
             from . import checkpoint_figures  # noqa: PLC0415 - needs torch
 

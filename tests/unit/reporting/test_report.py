@@ -257,6 +257,22 @@ def test_a_report_that_cannot_be_drawn_leaves_the_older_one(tmp_path, monkeypatc
     assert not (tmp_path / "new").exists()
 
 
+def test_a_broken_dump_costs_only_its_own_figure(tmp_path):
+    """The dump of granularities has a layer with more digits than Python converts to a number."""
+    run = make_run(tmp_path / "run")
+    line = {"id": 0, "source": ["the", "cat"]}
+    granular = line | {"source_granularity": {"9" * 5000: [0.1, 0.2]}}
+    copied = line | {"output": [{"word": "cat", "copied": 1.0, "positions": {"1": 1.0}}]}
+    (run / "transformer" / "z.jsonl").write_text(json.dumps(granular) + "\n")
+    (run / "transformer" / "copied.jsonl").write_text(json.dumps(copied) + "\n")
+    html, _ = report(tmp_path / "out", run)
+    shown = " ".join(Page(html).shown.split())
+    warning = "transformer: line 1 of transformer/z.jsonl has no granularities: give a file that --granularity-dump"
+    assert warning in shown
+    assert str(tmp_path) not in shown.replace(f"wean-report {run} --output {tmp_path / 'out'}", "")
+    assert {path.stem for path in (tmp_path / "out" / "figures").glob("*provenance*")} == {"run-transformer-provenance"}
+
+
 def test_the_head_names_systems_data_date_and_command(tmp_path):
     run = make_run(tmp_path / "mine")
     for file in [run / "test.json", *run.glob("*/train.log")]:
