@@ -72,7 +72,8 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
         if improving:
             names = ", ".join(improving)
             items.append(f"{prefix}The training of {names} ended too early: its last validation is the best.")
-        items += [f"{prefix}{problem}" for problem in run.problems]
+        # Folders outside of the run are left out, because other people read a report.
+        items += dict.fromkeys(f"{prefix}{problem}".replace(f"{run.path}/", "") for problem in run.problems)
     items += dict.fromkeys(text for run in experiment.runs for text in _data_warnings(run))
     if len(experiment.runs) == 1 and experiment.sets:
         items.append("One seed: how much a score varies from training to training is unknown.")

@@ -33,6 +33,7 @@ class FigureBlock:
     """A figure, which is stored in files.
 
     Attributes:
+        content: content of the file ``svg``.
         svg: file with the same figure as SVG, for web pages and print.
         notes: sentences that explain the figure.
     """
@@ -41,6 +42,7 @@ class FigureBlock:
     svg: Path
     caption: str
     notes: list[str] = field(default_factory=list)
+    content: bytes = b""
     kind: ClassVar[str] = "figure"
 
 
@@ -146,7 +148,7 @@ def _make_displayable(value: object) -> object:
 
 def embedded(figure: FigureBlock) -> Markup:
     """Return a figure as a data URL. The URL needs no escaping in HTML."""
-    return Markup("data:image/svg+xml;base64,") + base64.b64encode(Path(figure.svg).read_bytes()).decode("ascii")
+    return Markup("data:image/svg+xml;base64,") + base64.b64encode(figure.content).decode("ascii")
 
 
 def escape(text: str) -> str:

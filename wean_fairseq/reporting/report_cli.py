@@ -14,14 +14,14 @@ from ..errors import UserError, printable
 from ..evaluation.corpus import COPY_ROW
 from ..evaluation.parameters import parameter_table
 from ..evaluation.score_file import SIGNIFICANT, Evaluation
-from ..evaluation.text_files import read_bytes, write_atomically
+from ..evaluation.text_files import check_outputs, read_bytes, write_atomically
 from ..evaluation.training_log import LOWER_IS_BETTER, TrainingLog
 from . import comparison, context, dump_figures, figures, scores
 from .document import Block, Document, FigureBlock, ListBlock, Section, html_page, markdown_page, slug
 from .runs import Run, find_runs, read_recorded, read_run
 from .samples import samples_block
 from .scores import Entry, Experiment
-from .style import write_figure
+from .style import draw_files
 
 _EXAMPLES = """examples:
   wean-report runs/quickstart --output runs/quickstart/report
@@ -44,12 +44,16 @@ class Report:
         folder: directory of the figures.
         number: number of sample sentences for each test set.
         checkpoints: whether to draw figures that need a checkpoint.
+
+    Attributes:
+        files: content of the files of the figures.
     """
 
     def __init__(self, folder: Path, number: int, *, checkpoints: bool = True) -> None:
         self.folder = folder
         self.number = number
         self.checkpoints = checkpoints
+        self.files: dict[Path, bytes] = {}
         # Names of the figures drawn so far. They are needed to create different file names for systems whose names
         # differ only in special characters.
         self._drawn: set[str] = set()
@@ -157,18 +161,17 @@ class Report:
             return self._write_figure(draw, f"{experiment.title} {name}", caption + seed)
 
         for system in run.systems.values():
-            try:
-                yield from dump_figures.from_dumps(system, write)
-            except UserError as error:
-                run.problems.append(f"{system.name}: {error}")
+            yield from dump_figures.from_dumps(system, write, run.problems)
         if self.checkpoints and any(system.checkpoint for system in run.systems.values()):
             from . import checkpoint_figures  # noqa: PLC0415 - needs torch
 
             yield from checkpoint_figures.from_checkpoints(run, seed, write)
 
     def _write_figure(self, draw: Callable[[], Any], name: str, caption: str) -> FigureBlock:
-        png, svg = write_figure(draw, self.folder / slug(name, self._drawn))
-        return FigureBlock(png, svg, caption)
+        files = draw_files(draw, self.folder / slug(name, self._drawn))
+        self.files |= files
+        png, svg = files
+        return FigureBlock(png, svg, caption, content=files[svg])
 
 
 def _has_intervals(evaluation: Evaluation) -> bool:
@@ -224,12 +227,8 @@ def read_all(folders: Sequence[str]) -> list[Run]:
     return [read_recorded(path) if path.is_file() else read_run(path) for path in paths.values()]
 
 
-def _check_folder(folder: Path) -> bool:
-    """Return whether a folder already contains a report.
-
-    Raises:
-        UserError: if a file to write is a link, or was not written by wean-report.
-    """
+def _check_folder(folder: Path) -> None:
+    """Raise ``UserError`` if a file to write is a link, was not written by wean-report, or cannot be written."""
     figures, pages = folder / "figures", [folder / "report.md", folder / "report.html"]
     there = [path for path in (*pages, figures) if os.path.lexists(path)]
     ours = [path for path in there if path.is_file() and _MADE_BY.search(read_bytes(path))]
@@ -237,7 +236,7 @@ def _check_folder(folder: Path) -> bool:
     foreign += [path for path in there if path not in ours and not (ours and path == figures and figures.is_dir())]
     if foreign:
         raise UserError(f"{foreign[0]} is a link, or was not written by wean-report: choose another --output.")
-    return bool(ours)
+    check_outputs({f"{page.name} of --output:": page for page in pages}, [], overwrite=True)
 
 
 @command("wean-report")
@@ -255,12 +254,14 @@ def main(arguments: list[str]) -> str:
     args = parser.parse_args(arguments)
     configure_logging("wean-report")
     folder = Path(args.output)
-    is_report = _check_folder(folder)
+    _check_folder(folder)
     report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
     runs = read_all(args.runs)
-    if not is_report:  # mark the folder first: if this call is killed, a later call accepts the folder
-        write_atomically(folder / "report.md", "Made by `wean-report`, which has not finished.\n")
     document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, arguments)]))
-    write_atomically(folder / "report.md", markdown_page(document, folder))
-    write_atomically(folder / "report.html", html_page(document))
+    # An older report is replaced when all of the new one is in memory. The page that needs no other files comes first:
+    # if this call is killed, a later call accepts the folder.
+    files = {folder / "report.html": html_page(document).encode(errors="backslashreplace"), **report.files}
+    files[folder / "report.md"] = markdown_page(document, folder).encode(errors="backslashreplace")
+    for path, content in files.items():
+        write_atomically(path, content)
     return "".join(f"{printable(str(folder / name))}\n" for name in ("report.html", "report.md"))

@@ -254,7 +254,7 @@ def _read_manifest(run: Run, folder: Path) -> TextManifest:
     try:
         return read_typed_json(path, TextManifest, "prepare the text again") if run.may_show(path) else TextManifest()
     except UserError as error:
-        run.problems.append(f"The description of the data is left out: {error}".replace(f"{run.path}/", ""))
+        run.problems.append(f"The description of the data is left out: {error}")
         return TextManifest()
 
 

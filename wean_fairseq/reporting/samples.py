@@ -107,7 +107,7 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
                 if len(dumped) == len(test.sources):  # otherwise, the dump belongs to another test set
                     dumps[name] = dumped
             except UserError as error:
-                run.problems.append(str(error))
+                run.problems.append(f"{name}: {error}")
     return dumps
 
 

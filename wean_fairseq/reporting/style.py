@@ -125,7 +125,15 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
     Raises:
         UserError: if the figure is too large, or the files cannot be written.
     """
-    paths = [Path(f"{stem}.{suffix}") for suffix in ("png", "svg")]
+    files = draw_files(draw, stem)
+    for path, content in files.items():
+        write_atomically(path, content)
+    return [*files]
+
+
+def draw_files(draw: Callable[[], Any], stem: Path) -> dict[Path, bytes]:
+    """Draw a figure like ``write_figure``, and return the content of the files ``stem.png`` and ``stem.svg``."""
+    files = {}
     font = chinese_font()
     settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -134,12 +142,14 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # `_name_font` warns about it
         figure = draw()
         if max(figure.get_size_inches()) > _LARGEST:
-            raise UserError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
+            raise UserError(
+                "the sentences, words or systems are too long or too many to draw; choose fewer and shorter ones."
+            )
         if any(has_chinese(label.get_text()) for label in figure.findobj(mpl_text.Text)):
             _name_font(font)
-        for path in paths:
+        for kind in ("png", "svg"):
             # Without a date, equal figures have equal files.
-            content, dates = io.BytesIO(), {"Date": None} if path.suffix == ".svg" else {}
-            figure.savefig(content, format=path.suffix[1:], dpi=_RESOLUTION, metadata=dates)
-            write_atomically(path, content.getvalue())
-    return paths
+            content, dates = io.BytesIO(), {"Date": None} if kind == "svg" else {}
+            figure.savefig(content, format=kind, dpi=_RESOLUTION, metadata=dates)
+            files[Path(f"{stem}.{kind}")] = content.getvalue()
+    return files

@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.reporting.run_folder import OUTPUTS, SOURCES, make_run
 from wean_fairseq.evaluation.published import PUBLISHED_TABLES
+from wean_fairseq.reporting import figures
 from wean_fairseq.reporting.document import Document, Piece, Sample, SamplesBlock, Section, escape, markdown_page, slug
 from wean_fairseq.reporting.report_cli import main
 
@@ -236,6 +237,40 @@ def test_only_an_older_report_is_replaced(tmp_path, capsys, kind):
     assert main([str(run), "--output", str(out)]) == 2
     assert "is a link, or was not written by wean-report: choose another --output." in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_report_that_cannot_be_drawn_leaves_the_older_one(tmp_path, monkeypatch, capsys):
+    """In earlier versions, its first figures replaced the older ones, and a new folder had an unfinished page."""
+    run, out = make_run(tmp_path / "run"), tmp_path / "out"
+    report(out, run)
+    scored = json.loads((run / "test.json").read_text())
+    for score in scored["systems"]["transformer"].values():
+        score["score"] = 1.0
+    (run / "test.json").write_text(json.dumps(scored))
+    monkeypatch.setattr(figures, "draw_curves", lambda *_, **__: figures.new_figure(1, 1, (151, 1))[0])
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for folder in (out, tmp_path / "new"):
+        assert main([str(run), "--output", str(folder)]) == 2
+        message = "error: the sentences, words or systems are too long or too many to draw; choose fewer and shorter"
+        assert message in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_broken_dump_costs_only_its_own_figure(tmp_path):
+    """The dump of granularities has a layer with more digits than Python converts to a number."""
+    run = make_run(tmp_path / "run")
+    line = {"id": 0, "source": ["the", "cat"]}
+    granular = line | {"source_granularity": {"9" * 5000: [0.1, 0.2]}}
+    copied = line | {"output": [{"word": "cat", "copied": 1.0, "positions": {"1": 1.0}}]}
+    (run / "transformer" / "z.jsonl").write_text(json.dumps(granular) + "\n")
+    (run / "transformer" / "copied.jsonl").write_text(json.dumps(copied) + "\n")
+    html, _ = report(tmp_path / "out", run)
+    shown = " ".join(Page(html).shown.split())
+    warning = "transformer: line 1 of transformer/z.jsonl has no granularities: give a file that --granularity-dump"
+    assert warning in shown
+    assert str(tmp_path) not in shown.replace(f"wean-report {run} --output {tmp_path / 'out'}", "")
+    assert {path.stem for path in (tmp_path / "out" / "figures").glob("*provenance*")} == {"run-transformer-provenance"}
 
 
 def test_the_head_names_systems_data_date_and_command(tmp_path):
