@@ -79,6 +79,11 @@ def preprocess(original: Original, args: Any) -> Any:
             ) from error
     _preprocessing.set()
     try:
+        # fairseq checks this only after it has written to the log, whose checksum is recorded
+        for side, given in zip(sides, (args.srcdict, args.tgtdict), strict=False):
+            dictionary = Path(args.destdir, f"dict.{side}.txt" if side else "dict.txt")
+            if not given and dictionary.exists():
+                raise FileExistsError(str(dictionary))
         return original(args)
     except FileExistsError as error:
         raise UserError(f"{error.filename or error} exists already: choose another --destdir, or delete it.") from error

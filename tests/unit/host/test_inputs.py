@@ -115,5 +115,9 @@ def test_fairseq_preprocess_names_what_it_cannot_use(preprocess, tmp_path):
         preprocess("--srcdict", str(tmp_path / "dict"))
     preprocess()
     assert (tmp_path / "bin" / "train.src-tgt.src.bin").exists()
+    log = (tmp_path / "bin" / "preprocess.log").read_bytes()
     with pytest.raises(UserError, match=r"dict\.src\.txt exists already: choose another --destdir"):
         preprocess()
+    with pytest.raises(UserError, match=r"dict\.tgt\.txt exists already: choose another --destdir"):
+        preprocess("--srcdict", str(tmp_path / "bin" / "dict.src.txt"))
+    assert (tmp_path / "bin" / "preprocess.log").read_bytes() == log
