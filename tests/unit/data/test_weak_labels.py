@@ -3,6 +3,9 @@
 They are aligned with their words, in every layout, or refused if they do not match.
 """
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -97,6 +100,13 @@ def test_a_restart_in_a_later_epoch_sees_the_same_labels(data, tmp_path):  # noq
     for one, other in zip(first, second, strict=True):
         check(one)
         assert torch.equal(one["net_input"]["source_labels"], other["net_input"]["source_labels"])
+
+
+def test_labels_that_differ_from_their_manifest_are_refused(data, tmp_path):  # noqa: F811
+    labels = write_labels(tmp_path / "labels")
+    Path(labels, "manifest.json").write_text(json.dumps({"files": {"train.tgt.z": {"sha256": "0" * 64}}}))
+    with pytest.raises(UserError, match=r"labels/train\.tgt\.z has changed since .*manifest\.json: restore it"):
+        make_task(data, granularity_labels=labels).load_dataset("train")
 
 
 def test_splits_without_labels_have_none(data, tmp_path):  # noqa: F811
