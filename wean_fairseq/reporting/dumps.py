@@ -15,7 +15,7 @@ END = "</s>"
 #: A probability in a dump. The upper bound allows for rounding errors of the model's exponentials.
 Share = Annotated[float, Meta(ge=0, le=1.001)]
 #: Fields that only dumps have. Their names cannot occur in a string of JSON, which contains no quotation marks.
-_DUMPED = re.compile(rb'"(source_granularity|positions)"\s*:\s*\{')
+_DUMPED = re.compile(rb'"(?:(?P<granularity>source_granularity)|(?P<provenance>positions))"\s*:\s*\{')
 
 
 class Attention(NamedTuple):
@@ -80,4 +80,4 @@ def kind_of_dump(path: PathLike) -> str:
     The line may have faults, which the reader of the dump reports.
     """
     found = _DUMPED.search(read_bytes(path).partition(b"\n")[0])
-    return "" if found is None else "granularity" if found[1] == b"source_granularity" else "provenance"
+    return found.lastgroup or "" if found else ""

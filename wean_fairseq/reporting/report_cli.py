@@ -260,8 +260,8 @@ def main(arguments: list[str]) -> str:
     document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, arguments)]))
     # An older report is replaced when all of the new one is in memory. The page that needs no other files comes first:
     # if this call is killed, a later call accepts the folder.
-    files = {folder / "report.html": html_page(document).encode(errors="backslashreplace"), **report.files}
-    files[folder / "report.md"] = markdown_page(document, folder).encode(errors="backslashreplace")
+    files: dict[Path, str | bytes] = {folder / "report.html": html_page(document), **report.files}
+    files[folder / "report.md"] = markdown_page(document, folder)
     for path, content in files.items():
         write_atomically(path, content)
     return "".join(f"{printable(str(folder / name))}\n" for name in ("report.html", "report.md"))
