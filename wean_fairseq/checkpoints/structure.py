@@ -227,7 +227,8 @@ def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
     kinds: dict[str, type] = {}
     names: set[frozenset[str]] = set()
     for parameter, entries in getattr(optimizer, "state", {}).items():
-        if not isinstance(entries, dict):
+        # torch keeps the number of a parameter that is not in the list of a group
+        if not isinstance(parameter, Tensor) or not isinstance(entries, dict):
             return "state"
         names.add(frozenset(entries))
         for name, value in entries.items():
@@ -252,13 +253,13 @@ def _is_in_range(name: str, value: Any) -> bool:
     return math.isfinite(value) and (name in _MAY_BE_NEGATIVE or 0 <= float(value) < most)
 
 
-def _fits(parameter: Any, name: str, value: Any) -> bool:
+def _fits(parameter: Tensor, name: str, value: Any) -> bool:
     """Return True if an entry of the state has the shape of its parameter, or is a number that is possible."""
     if name in _NUMBERS_OF_STATE:
         return not isinstance(value, int | float | Tensor) or (
             (not isinstance(value, Tensor) or value.numel() == 1) and 0 <= float(value) < math.inf
         )
-    if not isinstance(value, Tensor) or not isinstance(parameter, Tensor):
+    if not isinstance(value, Tensor):
         return True
     shape = parameter.shape  # adafactor stores the means of rows and columns
     return value.shape in ((shape[:-1], shape[:-2] + shape[-1:]) if name.endswith(("_row", "_col")) else (shape,))

@@ -699,3 +699,12 @@ def test_a_state_of_a_parameter_is_a_dictionary():
     optimizer = stepped()
     optimizer.state[optimizer.param_groups[0]["params"][0]] = [1]
     assert wrong_in_optimizer(optimizer) == "state"
+
+
+def test_a_state_belongs_to_a_parameter():
+    """Test a list of parameters with a number that is not in the state. torch then keeps the number as the key."""
+    optimizer = stepped()
+    saved = optimizer.state_dict()
+    saved["param_groups"][0]["params"][0] = "no text"
+    optimizer.load_state_dict(saved)
+    assert wrong_in_optimizer(optimizer) == "state"
