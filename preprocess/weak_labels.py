@@ -26,7 +26,7 @@ from corpus.reading import read_words
 from tqdm import tqdm
 
 LABELLED = ("train", "valid")
-_MOST_CELLS = 4_000_000  # maximum product of source and target length in a pair, because time and memory grow with it
+_MOST_CELLS = 40_000  # maximum product of source and target length in a pair, because time and memory grow with it
 PHRASE, SENTENCE = "0", "1"
 
 

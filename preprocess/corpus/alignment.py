@@ -46,7 +46,6 @@ class _Batch(NamedTuple):
     A target word has one cell for each source word and one cell for no source word.
     """
 
-    keys: NDArray[np.int64]  # the source word and the target word, encoded as one number
     prior: NDArray[np.float64]
     groups: NDArray[np.int64]  # index of the first cell of each target word
     sizes: NDArray[np.int64]  # number of cells of each target word
@@ -75,24 +74,21 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
     """
     vocabulary = int(target.words.max()) + 1
     bounds = _bounds(source, target)
-    met = [np.unique(_batch(source, target, *bound, vocabulary).keys) for bound in bounds]
-    table_keys = np.unique(np.concatenate(met))
-    cells = [
-        np.searchsorted(table_keys, _batch(source, target, *bound, vocabulary).keys).astype(np.int32)
-        for bound in bounds
-    ]
+    met = [_distinct(_keys(source, target, *bound, vocabulary)) for bound in bounds]
+    table_keys = _distinct(np.concatenate(met))
+    cells = [_indices(table_keys, _keys(source, target, *bound, vocabulary)) for bound in bounds]
     table = np.ones(len(table_keys))
     for _ in range(iterations):
         counts = np.zeros(len(table_keys))
         for bound, index in zip(bounds, cells, strict=True):
-            batch = _batch(source, target, *bound, vocabulary)
+            batch = _batch(source, target, *bound)
             weights = batch.prior * table[index]
             weights /= np.repeat(np.add.reduceat(weights, batch.groups), batch.sizes)
             counts += np.bincount(index, weights, minlength=len(counts))
         table = _maximise(counts, table_keys // vocabulary)
     places = []
     for bound, index in zip(bounds, cells, strict=True):
-        batch = _batch(source, target, *bound, vocabulary)
+        batch = _batch(source, target, *bound)
         weights = batch.prior * table[index]
         best = np.repeat(np.maximum.reduceat(weights, batch.groups), batch.sizes)
         first, where = np.unique(np.repeat(batch.groups, batch.sizes)[weights == best], return_index=True)
@@ -108,27 +104,51 @@ def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
     return list(pairwise(edges.tolist()))
 
 
-def _batch(source: Side, target: Side, low: int, high: int, vocabulary: int) -> _Batch:
+def _batch(source: Side, target: Side, low: int, high: int) -> _Batch:
     """Return the cells of the pairs from ``low`` to ``high``.
 
     The first cell of a target word represents its alignment with no source word.
     """
     m, n = source.lengths[low:high], target.lengths[low:high]
-    pair = np.repeat(np.arange(high - low), n)  # the pair that contains each target word
-    first = target.starts[low]
-    j = np.arange(n.sum()) - (target.starts[low:high] - first)[pair]
-    sizes = m[pair] + 1
-    groups = np.cumsum(sizes) - sizes
-    i = np.arange(sizes.sum()) - np.repeat(groups, sizes)  # 0 = no source word, otherwise its position from 1
-    of_word = np.repeat(np.arange(len(pair)), sizes)
-    of_pair = pair[of_word]
-    words = np.where(i == 0, 0, source.words[np.maximum(source.starts[low:high][of_pair] + i - 1, 0)])
-    keys = words * vocabulary + target.words[first : target.starts[high]][of_word]
-    prior = np.exp(-TENSION * np.abs(i / m[of_pair] - (j[of_word] + 1) / n[of_pair]))
-    prior[groups] = 0.0
-    prior *= (1 - NULL_SHARE) / np.repeat(np.add.reduceat(prior, groups), sizes)
-    prior[groups] = NULL_SHARE
-    return _Batch(keys, prior, groups, sizes)
+    lengths = list(zip(m.tolist(), n.tolist(), strict=True))
+    priors = {both: _prior(*both) for both in set(lengths)}
+    sizes = np.repeat(m + 1, n)
+    return _Batch(np.concatenate([priors[both] for both in lengths]), np.cumsum(sizes) - sizes, sizes)
+
+
+def _prior(m: int, n: int) -> NDArray[np.float64]:
+    """Return the prior of all cells of a pair with ``m`` source words and ``n`` target words."""
+    prior = np.zeros((n, m + 1))
+    prior[:, 1:] = np.exp(-TENSION * np.abs(np.arange(1, m + 1) / m - np.arange(1, n + 1)[:, None] / n))
+    sums = np.add.reduceat(prior.ravel(), np.arange(n) * (m + 1))
+    prior *= ((1 - NULL_SHARE) / sums)[:, None]
+    prior[:, 0] = NULL_SHARE
+    return prior.ravel()
+
+
+def _keys(source: Side, target: Side, low: int, high: int, vocabulary: int) -> NDArray[np.int64]:
+    """Return the source word and the target word of each cell, encoded as one number."""
+    m, n = source.lengths[low:high], target.lengths[low:high]
+    of_word = np.repeat(source.starts[low:high], n)  # the first source word of the pair of each target word
+    sizes = np.repeat(m + 1, n)
+    i = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # 0 = no source word, else from 1
+    words = np.where(i == 0, 0, source.words[np.maximum(np.repeat(of_word, sizes) + i - 1, 0)])
+    first, last = target.starts[low], target.starts[high]
+    return words * vocabulary + np.repeat(target.words[first:last], sizes)
+
+
+def _distinct(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sorted distinct keys. np.unique of NumPy 2.4 takes ten times as long."""
+    keys = np.sort(keys)
+    return keys[np.flatnonzero(np.diff(keys, prepend=-1))]
+
+
+def _indices(table_keys: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the index of each key in the table. The keys are sorted, because the search is faster in this order."""
+    order = np.argsort(keys)
+    indices = np.empty(len(keys), dtype=np.int32)
+    indices[order] = np.searchsorted(table_keys, keys[order])
+    return indices
 
 
 def _maximise(counts: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -180,17 +200,28 @@ class Block(NamedTuple):
 
 def smallest_blocks(links: Links) -> Iterator[Block]:
     """Yield, for every link, the smallest phrase pair around it that no link leaves (Koehn et al., NAACL 2003)."""
-    for link in sorted(links):
-        block = Block((link[0], link[0] + 1), (link[1], link[1] + 1))
+    targets = _extents(links)
+    sources = _extents((j, i) for i, j in links)
+    for i, j in sorted(links):
+        block = Block((i, i + 1), (j, j + 1))
         while True:
-            inside = [
-                (i, j)
-                for i, j in links
-                if block.source[0] <= i < block.source[1] or block.target[0] <= j < block.target[1]
-            ]
-            places_i, places_j = zip(*inside, strict=True)
-            grown = Block((min(places_i), max(places_i) + 1), (min(places_j), max(places_j) + 1))
+            grown = Block(_union(sources, block.target), _union(targets, block.source))
             if grown == block:
                 break
             block = grown
         yield block
+
+
+def _extents(links: Iterable[tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """Return the first linked word of the other side, and the end of the last one, for each linked word."""
+    extents: dict[int, tuple[int, int]] = {}
+    for word, other in links:
+        first, end = extents.get(word, (other, other + 1))
+        extents[word] = min(first, other), max(end, other + 1)
+    return extents
+
+
+def _union(extents: dict[int, tuple[int, int]], words: tuple[int, int]) -> tuple[int, int]:
+    """Return the first word and the end of the smallest span that contains the extents of all linked ``words``."""
+    firsts, ends = zip(*(extents[word] for word in range(*words) if word in extents), strict=True)
+    return min(firsts), max(ends)
