@@ -344,6 +344,7 @@ lay_out_test() {
   cp "$(binary_data)"/dict.{src,tgt}.txt "$part"
   cp "$2/test.src" "$part/test.src-tgt.src"
   cp "$2/test.tgt" "$part/test.src-tgt.tgt"
+  wean-checksum "$part" >/dev/null
   : >"$part/.complete"
   mv "$part" "$1"
 }
