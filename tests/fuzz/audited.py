@@ -12,6 +12,7 @@ import functools
 import io
 import json
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -192,7 +193,7 @@ def _report(path: Path, data: Path) -> int:
     folder = path.parent / "run"
     if not folder.exists():
         (folder / "system").mkdir(parents=True)
-        (folder / "bin").symlink_to(data)
+        shutil.copytree(data, folder / "bin")  # a report shows nothing behind a link to another folder
         (folder / "system" / "train.log").write_text("")
     os.replace(path, folder / "system" / "checkpoint_best.pt")
     report_cli.main([str(folder), "--output", str(path.parent / "report")])
