@@ -330,6 +330,9 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
             f"{test.name}: the outputs that were scored for {', '.join(lost)} are not there any more, or have changed "
             "since: their samples are left out; score again."
         )
+    if len({len(lines) for lines in (test.sources, test.references, *test.outputs.values()) if lines}) > 1:
+        test.sources, test.references, test.outputs = [], [], {}
+        run.problems.append(f"{test.name}: its texts have different numbers of lines, so none is shown: score again.")
     for name in test.evaluation.scores:
         if name not in run.systems and not is_baseline(name):
             run.systems[name] = TrainedSystem(name)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,19 @@ def test_texts_behind_a_link_out_of_the_run_are_not_shown(tmp_path, name):
     file.unlink()
     file.write_text(content)
     assert says not in read_run(folder).problems
+
+
+def test_texts_of_different_lengths_are_not_shown(tmp_path):
+    """An edited score file may name another text of the run."""
+    folder = make_run(tmp_path / "run")
+    (folder / "text" / "train.src").write_text("a\n")
+    content = json.loads((folder / "test.json").read_text())
+    digest = sha256((folder / "text" / "train.src").read_bytes()).hexdigest()
+    content["data"]["files"]["source"][0].update(name="train.src", sha256=digest)
+    (folder / "test.json").write_text(json.dumps(content))
+    run = read_run(folder)
+    assert "test: its texts have different numbers of lines, so none is shown: score again." in run.problems
+    assert (run.sets["test"].sources, run.sets["test"].outputs) == ([], {})
 
 
 def test_only_settings_of_a_run_are_shown(tmp_path):
