@@ -32,6 +32,15 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
+def test_python_without_assertions_is_refused(tmp_path: Path):
+    """fairseq writes ``checkpoint_last.pt`` inside an assertion."""
+    line = [sys.executable, "-O", "-c", "import wean_fairseq; wean_fairseq.register()"]
+    done = subprocess.run(line, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("wean_fairseq: error: fairseq saves checkpoints inside assertions")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.fixture(name="small")
 def small_package(tmp_path: Path) -> Path:
     """Return a package whose modules print their names when their code runs."""
