@@ -197,7 +197,8 @@ def test_files_of_the_user_in_incomplete_data_are_kept(tmp_path: Path, step: str
 def test_incomplete_data_of_a_killed_recipe_is_made_again(tmp_path: Path) -> None:
     run = write(tmp_path / "run", {"settings": SETTINGS, "text-test/test.src": "s\n", "text-test/test.tgt": "t\n"})
     write(run, {f"bin/{each}": "old" for each in OWN_DATA} | {f"bin-test.part/{each}": "old" for each in OWN_DATA})
-    script = 'fairseq-preprocess() { mkdir "$bin" && touch "$bin"/dict.{src,tgt}.txt; }; wean-checksum() { echo "$1" >>"$RUN/checked"; }; '
+    script = 'fairseq-preprocess() { mkdir "$bin" && touch "$bin"/dict.{src,tgt}.txt; }; '
+    script += 'wean-checksum() { echo "$1" >>"$RUN/checked"; }; '
     done = bash(tmp_path, script + 'binarise 10 0; lay_out_test "$RUN/bin-test" "$RUN/text-test"')
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(path.name for path in (run / "bin").iterdir()) == [".complete", "dict.src.txt", "dict.tgt.txt"]
