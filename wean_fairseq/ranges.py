@@ -44,6 +44,12 @@ def check_range(name: str, values: Iterable[Any], least: float, most: float = AN
             raise UserError(f"{flag(name)} must be {bound}, but is {value}.")
 
 
+def check_no_reference(name: str, value: object) -> None:
+    """Raise ``UserError`` for text with ``${``, which a configuration of fairseq replaces by another value."""
+    if "${" in str(value):
+        raise UserError(f"{name} {value} has ${{ in it, which fairseq replaces by another value: give another name.")
+
+
 def check_share(name: str, value: Any) -> None:
     """Raise ``UserError`` unless a number is at least 0 and below 1."""
     if isinstance(value, int | float) and not 0 <= value < 1:

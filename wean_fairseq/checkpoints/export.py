@@ -25,6 +25,7 @@ from safetensors.torch import load, load_file, save
 
 from ..console import without_folders
 from ..errors import UserError, name_some
+from ..ranges import check_no_reference
 from ..storage import archive
 from ..storage.files import (
     check_size,
@@ -112,6 +113,7 @@ def export(
             not support the model.
     """
     folder = Path(folder).resolve()
+    check_no_reference("the folder", folder)
     _check_free(folder, overwrite, documents or {})
     note = without_folders(note)
     state = _read_complete(checkpoint)

@@ -11,6 +11,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import OmegaConf
 
 from ..errors import UserError
+from ..ranges import check_no_reference
 from ..storage.files import sha256_of
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.search import GENERATION, TASK_OPTIONS, kept_search
@@ -69,6 +70,8 @@ class StoredModel:
     """
 
     def __init__(self, path: str | Path, data: str | Path | None = None) -> None:
+        for name, place in (("the model", path), ("the data", data)):
+            check_no_reference(name, place)
         self.path = str(path)
         self.is_export = is_export(path)
         self.data = None if self.is_export else data  # an exported folder has its own dictionaries

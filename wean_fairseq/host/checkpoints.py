@@ -16,6 +16,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
 from ..checkpoints import training_lock, writing
 from ..checkpoints.export import WEIGHTS, read_model
@@ -157,7 +158,7 @@ def load_model_ensemble_and_task(original: Original, filenames: list[str], *args
     except Exception as error:  # fairseq's tasks and archs raise errors of any type
         if str(error).startswith("Error(s) in loading state_dict"):
             raise _other_model(", ".join(filenames), error) from error
-        if sentence_of(error) is not None and not isinstance(error, OSError):
+        if sentence_of(error) is not None and not isinstance(error, OSError | OmegaConfBaseException):
             raise
         raise UserError(
             f"cannot build a model from {', '.join(filenames)} ({_in_short(error)}): give the --user-dir of its "

@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UserError
 from ..optim.fused_adam import read_betas
-from ..ranges import ANY, MOST_PROCESSES, check_positive, check_range, check_share, flag, values_of
+from ..ranges import ANY, MOST_PROCESSES, check_no_reference, check_positive, check_range, check_share, flag, values_of
 from ..storage.search import check_generation
 
 _LARGEST_FLOAT = 1e30  # largest number that options may have, because PyTorch converts these numbers to float32
@@ -91,13 +91,15 @@ def check_decoding(args: Namespace) -> None:
 
 
 def check_numbers(args: Namespace, parser: ArgumentParser) -> None:
-    """Check the numbers on any command line of fairseq. Raise ``UserError`` with the name of an invalid option.
+    """Check numbers and text on any command line of fairseq. Raise ``UserError`` with the name of an invalid option.
 
     Numbers that fairseq's parser keeps as text are checked in the configuration.
     """
     ranges = {name: bounds for (_, name), bounds in _OF_TRAINING.items()}
     largest = (-_LARGEST_FLOAT, _LARGEST_FLOAT)
     for name, value in vars(args).items():
+        if isinstance(value, str) and value != parser.get_default(name):
+            check_no_reference(flag(name), value)
         given = isinstance(value, int | float | list) and value != parser.get_default(name)
         if given and name not in ("unkpen", "seed"):
             numbers = [number for number in values_of(value) if isinstance(number, int | float)]

@@ -170,9 +170,11 @@ class Text:
             return ""
         try:
             with open_regular(self.folder / name) as file:
-                return str(file.read(_BEGINNING).decode("utf-8", "ignore").rpartition("\n")[0])
+                text = str(file.read(_BEGINNING).decode("utf-8", "ignore").rpartition("\n")[0])
         except OSError:
             return ""
+        check_prepared(self.folder, [name])
+        return text
 
     def _file(self, name: str) -> Path:
         assert self.folder is not None, "steps that need a file need its folder"

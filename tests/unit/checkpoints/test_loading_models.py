@@ -12,10 +12,14 @@ from fairseq import checkpoint_utils, options, tasks
 from fairseq.data.fasta_dataset import EncodedFastaDataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
+from omegaconf.errors import ConfigKeyError
 
 import wean_fairseq
 from tests.model_contract import make_dictionary
+from wean_fairseq.checkpoints.export import export
+from wean_fairseq.checkpoints.loading import StoredModel
 from wean_fairseq.errors import UserError
+from wean_fairseq.host.checkpoints import load_model_ensemble_and_task
 
 ARCHS = {
     "wean_lstm": ["--embed-dim", "8", "--hidden-size", "8", "--adam-betas", "(0.5, 0.9)"],
@@ -105,6 +109,22 @@ def test_a_configuration_that_no_model_can_be_made_of_is_one_sentence(data, opti
     with pytest.raises(UserError, match=rf"cannot build a model from .*checkpoint\.pt \(.*{said}") as caught:
         checkpoint_utils.load_model_ensemble([str(data / "checkpoint.pt")])
     assert "\n" not in str(caught.value)
+
+
+def test_an_error_of_the_configuration_names_the_model():
+    def fail(_filenames):
+        raise ConfigKeyError("Missing key num_candidates")
+
+    with pytest.raises(UserError, match=r"^cannot build a model from m\.pt \(.*Missing key num_candidates"):
+        load_model_ensemble_and_task(fail, ["m.pt"])
+
+
+@pytest.mark.parametrize(("path", "data"), [("m${a", None), ("m.pt", "${oc.env:HOME}")])
+def test_a_name_that_a_configuration_would_replace_is_refused(path, data):
+    with pytest.raises(UserError, match=r"has \$\{ in it, which fairseq replaces by another value"):
+        StoredModel(path, data)
+    with pytest.raises(UserError, match=r"^the folder .*/out\$\{x\} has \$\{ in it"):
+        export("m.pt", "out${x}")
 
 
 @pytest.mark.parametrize("legacy", [False, True])

@@ -79,6 +79,13 @@ def test_wrong_arguments_are_one_line_without_control_characters(words: list[str
     assert len(error.splitlines()) == 1 and error[:-1].isprintable()
 
 
+@pytest.mark.parametrize(("command", "option"), [("train", "--save-dir"), ("generate", "--path")])
+def test_a_value_that_the_configuration_would_replace_is_refused(command: str, option: str):
+    words = TRAIN if command == "train" else ["data", "--task", "paraphrase"]
+    with pytest.raises(UserError, match=rf"^{option} out\$\{{oc\.env:HOME\}} has \$\{{ in it, which fairseq replaces"):
+        parse(command, *words, option, "out${oc.env:HOME}")
+
+
 def test_a_search_is_checked_before_a_model_is_loaded():
     """There is no model. fairseq-generate has other search options than other tasks of fairseq need."""
     words = ["data", "--path", "nowhere.pt", "--beam", "4"]
