@@ -81,7 +81,8 @@ TEMPLATE = """\
 * **A finished training is not changed** when its command is repeated. A command with `--restore-file` starts from
   that checkpoint each time.
 * **A file under its final name is complete.** Partial files `.wean-*.partial` of a killed process are removed by the
-  next one.
+  next one of the same user. If it was killed while it replaced a folder, the older one gets its name again when
+  that folder is written again.
 * **A full disk or a folder that cannot be written ends the training** with one message. The checkpoints are kept.
 
 `examples/train_until_done.sh` restarts a training until it is finished:
