@@ -527,6 +527,14 @@ def test_ter_refuses_sentences_that_it_would_take_minutes_for(run: Run, role: st
     assert run("--hyp", "X=hyp", "--ref", "ref", "--metric", "chrf")[0] == 0
 
 
+def test_ter_refuses_a_test_set_that_it_would_take_hours_for(run: Run) -> None:
+    """100 lines of 1,000 words are estimated as 100 x 1,000 x 0.04 s = 67 min."""
+    for role in ("ref", "hyp"):
+        Path(role).write_text("x " * 1000 + "\n" + ("y " * 1000 + "\n") * 99, encoding="utf-8")
+    status, _, err = run("--hyp", "X=hyp", "--ref", "ref", "--metric", "ter")
+    assert status == 2 and "error: TER may take 67 min for sentences of more than 200 words" in err
+
+
 def test_ter_warns_of_long_sentences_before_it_starts(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     """Test with equal lines, which take almost no time, while 900 shuffled words would take 36 s per line."""
     for role in ("ref", "hyp"):

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 _LENGTHS = 2
 _LONGEST = 1000  # maximum number of words in a line that is scored with TER
 _SLOW = 200  # longer lines cause a warning, in words
+_MOST_MINUTES = 60  # a test set that takes longer is refused
 _SECONDS = 0.04  # seconds per word of a line in shuffled order. sacreBLEU tries at most 1,000 shifts per line
 
 
@@ -156,9 +157,10 @@ class Ter(EvaluationMetric, TER):
                 )
             if min(lengths) > _SLOW:
                 slow[number] = min(lengths) * len(reference["ref_words"])
+        minutes = math.ceil(sum(slow.values()) * _SECONDS / 60)
+        where = f"{minutes} min for sentences of more than {_SLOW} words with many shifts (line {name_some([*slow])})"
+        if minutes > _MOST_MINUTES:
+            raise UserError(f"TER may take {where}: leave --metric ter out, or give shorter sentences.")
         if slow:
-            logger.warning(
-                f"TER may take {math.ceil(sum(slow.values()) * _SECONDS / 60)} min for sentences of more than "
-                f"{_SLOW} words with many shifts (line {name_some([*slow])})"
-            )
+            logger.warning(f"TER may take {where}")
         return super()._extract_corpus_statistics(hypotheses, references)
