@@ -20,6 +20,7 @@ from corpus.json_values import parse_line
 from corpus.plain import plain_files
 from corpus.preparation import Preparation
 from corpus.references import write_grouped
+from msgspec import Struct, convert
 
 RELEASED = {"test": "commongen.test.jsonl", "valid": "commongen.dev.jsonl", "train": "commongen.train.jsonl"}
 
@@ -52,6 +53,13 @@ def inputs(options: Namespace) -> list[Path]:
     return files
 
 
+class ConceptSet(Struct):
+    """A line of the released files: concepts joined by ``#``, and sentences that contain them."""
+
+    concept_set: str
+    scene: list[str] | None = None
+
+
 def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the concepts and the sentences of each line.
 
@@ -63,14 +71,13 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
         try:
             if problem:
                 raise ValueError(problem)
-            concepts, sentences = entry["concept_set"].split("#"), list(entry.get("scene") or [])
-            if not all(isinstance(sentence, str) for sentence in sentences):
-                raise TypeError("a sentence is not text")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            concept_set = convert(entry, ConceptSet)
+        except ValueError as error:  # this includes values of a wrong type
             raise InputError(f"line {number} of {path} is not a concept set with sentences ({error}).") from error
+        concepts = concept_set.concept_set.split("#")
         if preparation.options.sort_concepts:
             concepts.sort()
-        yield " ".join(concepts), sentences
+        yield " ".join(concepts), concept_set.scene or []
 
 
 def read_pairs(preparation: Preparation, split: str, paths: list[Path]) -> Iterator[tuple[str, str]]:

@@ -528,7 +528,7 @@ def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path, capsys):
     assert run(*command, tmp_path / "whole") == 0
     assert prepared(tmp_path / "whole")["train.src"] == [f"train src {line}" for line in lines]
     assert run(*command, tmp_path / "drawn", "--train", 7, "--test", 50, "--seed", 3) == 0
-    warning = f"{script}: warning: --test 50, but {tmp_path / 'test.src'} has 40\n"
+    warning = f"{script}: warning: --test asks for 50 pairs, but {tmp_path / 'test.src'} has 40\n"
     assert (said := capsys.readouterr().out).count("warning") == 1 and warning in said
     shuffled = list(lines)
     Random(3).shuffle(shuffled)  # the help text of the option promises this order
@@ -646,7 +646,7 @@ def test_twitter_url_of_c_dnpg(tmp_path, capsys):
     capsys.readouterr()
     line = ["--data", data, "--output", tmp_path / "few", *sizes, "--valid"]
     assert run("twitter_url", *line, 4) == 2  # of the nine pairs of the test file, the pairs 4 to 6 have enough votes
-    assert "_test.txt has 3 such pairs, but --valid 4 asks for more: ask for fewer" in capsys.readouterr().err
+    assert "_test.txt has 3 accepted pairs, but --valid 4 asks for more: ask for fewer" in capsys.readouterr().err
     assert not (tmp_path / "few").exists()
     assert run("twitter_url", *line, 3) == run("twitter_url", *line, 4, "--limit", 3, "--overwrite") == 0
 
@@ -658,7 +658,7 @@ def test_twitter_url_of_human_ratings(tmp_path, capsys):
     found = prepared(tmp_path / "out")
     assert [len(found[f"{split}.src"]) for split in ("train", "valid", "test")] == [5, 1, 4]
     assert run("twitter_url", *line, "--valid", 99, "--overwrite") == 2
-    assert "has 4 such pairs, but --valid 99 asks for more" in capsys.readouterr().err
+    assert "has 4 accepted pairs, but --valid 99 asks for more" in capsys.readouterr().err
     assert prepared(tmp_path / "out") == found
 
 
@@ -698,7 +698,7 @@ def test_essays_for_validation_must_leave_some_to_train(tmp_path, capsys):
     line = ["--train", train, "--output", tmp_path / "out", "--valid"]
     for number in (2, 500):
         assert run("essay", *line, number) == 2
-        assert f"has 2 such essays, and --valid {number} leaves none to train" in capsys.readouterr().err
+        assert f"has 2 accepted essays, and --valid {number} leaves none to train" in capsys.readouterr().err
     assert run("essay", *line, 1) == 0
 
 
@@ -720,7 +720,8 @@ def test_commongen_as_released(tmp_path, capsys):
     assert found["train.src"] == ["mountain ski skier"] * 2
     assert found["valid.tgt"] == ["Skier skis .", "A mountain ."]
     assert manifest_of(tmp_path / "out")["left_out"] == {"test_without_sentence": 1}
-    for bad in ("{", "[]", '{"concept_set": 3}', '{"concept_set": "a", "scene": [1]}', '{"scene": ["x"]}', ""):
+    scenes = [f'{{"concept_set": "a", "scene": {scene}}}' for scene in ("[1]", '"x"', '{"x": 1}')]
+    for bad in ("{", "[]", '{"concept_set": 3}', *scenes, '{"scene": ["x"]}', ""):
         write(tmp_path / "commongen.train.jsonl", [bad])
         assert run("commongen", "--data", tmp_path, "--output", tmp_path / "bad") == 2
         assert "line 1 of" in capsys.readouterr().err
