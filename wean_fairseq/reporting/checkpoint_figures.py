@@ -63,7 +63,7 @@ def find_example(run: Run) -> tuple[Path, str] | None:
     text is missing.
     """
     likely = [run.path / f"bin-{name}" for name in run.sets]
-    folders = [*likely, *sorted(run.path.glob("bin*")), *(sorted(run.path.parent.glob("bin*")) if run.is_part else [])]
+    folders = [*likely, *sorted(run.path.glob("bin*")), *sorted(run.root.glob("bin*"))]
     data = next((folder for folder in folders if run.may_show(folder / _DICTIONARY)), None)
     if data is None:
         return None

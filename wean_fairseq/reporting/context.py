@@ -72,7 +72,7 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
         if improving:
             names = ", ".join(improving)
             items.append(f"{prefix}The training of {names} ended too early: its last validation is the best.")
-        # Folders outside of the run are left out, because other people read a report.
+        # The path of the run is left out, because other people read a report.
         items += dict.fromkeys(f"{prefix}{problem}".replace(f"{run.path}/", "") for problem in run.problems)
     items += dict.fromkeys(text for run in experiment.runs for text in _data_warnings(run))
     if len(experiment.runs) == 1 and experiment.sets:

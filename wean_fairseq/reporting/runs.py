@@ -26,7 +26,7 @@ from ..evaluation.text_files import read_bytes, read_lines, read_typed_json
 from ..evaluation.training_log import TrainingLog, read_log
 from ..ranges import Count
 from ..storage.files import no_file, read_regular
-from ..storage.run_settings import is_settings
+from ..storage.run_settings import LOCK, is_settings
 from .dumps import kind_of_dump
 
 _DEPTH = 4  # maximum depth at which run directories are searched
@@ -136,9 +136,9 @@ class Run:
         return self.manifest.script == "own_pairs"
 
     @property
-    def is_part(self) -> bool:
-        """True for a seed or another part of a run, which shares text and data with the other parts."""
-        return is_seed_folder(self.path) or is_settings(self.path.parent / "settings")
+    def root(self) -> Path:
+        """The folder of the whole run, if this is a seed or another part of it, which shares text with other parts."""
+        return self.path.parent if (self.path.parent / LOCK).is_file() else self.path
 
     def may_show(self, file: Path) -> bool:
         """Return True if a file with text exists and no link leads out of the run to it.
@@ -147,7 +147,7 @@ class Run:
         """
         if not file.is_file():
             return False
-        if is_inside(file, self.path) or (self.is_part and is_inside(file, self.path.parent)):
+        if is_inside(file, self.root):
             return True
         name = os.path.relpath(file, self.path)
         message = f"{name} is behind a link that leads out of the run, so it is not shown."
@@ -225,7 +225,7 @@ def read_run(path: Path) -> Run:
 
 def _read_settings(run: Run) -> None:
     """Read the settings of the recipe from the run directory or, if a recipe has several parts, from its parent."""
-    for file in (run.path / "settings", run.path.parent / "settings"):
+    for file in (run.path / "settings", run.root / "settings"):
         if is_inside(file, file.parent) and is_settings(file):
             pairs = (line.partition("=") for line in read_lines(file))
             run.settings = {name: value for name, separator, value in pairs if separator}
@@ -310,13 +310,13 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
         role: read_lines(path)
         for role in ("source", "references")
         for file in files.get(role, [])[:1]
-        if (path := _locate(run.path, file, places)) is not None
+        if (path := _locate(run, file, places)) is not None
     }
     test.sources, test.references = texts.get("source", []), texts.get("references", [])
     lost = []
     for file in files.get("systems", []):
         name = file.system or ""
-        path = _locate(run.path, file, [name])
+        path = _locate(run, file, [name])
         if path is None:
             lost.append(name)
             continue
@@ -338,14 +338,13 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
             run.systems[name] = TrainedSystem(name)
 
 
-def _locate(folder: Path, file: DataFile, likely: list[str]) -> Path | None:
+def _locate(run: Run, file: DataFile, likely: list[str]) -> Path | None:
     """Return the file in a run directory that has the name and the hash of ``file``, or None."""
     name = Path(file.name).name
-    root = folder.parent if is_seed_folder(folder) else folder  # the seeds of a run share its text by links
-    places = sorted(place for place in folder.iterdir() if place.is_dir())
+    places = sorted(place for place in run.path.iterdir() if place.is_dir())
     for place in sorted(places, key=lambda place: place.name not in likely):
         try:
-            if is_inside(place / name, root) and sha256(read_regular(place / name)).hexdigest() == file.sha256:
+            if is_inside(place / name, run.root) and sha256(read_regular(place / name)).hexdigest() == file.sha256:
                 return place / name
         except OSError:  # there is no such file, the name is impossible, or the file cannot be read
             continue

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .files import read_regular
 
+LOCK = ".run.lock"  # file in the folder of a run that the run locks. Recipes also lock it
 HASH = "SHA-256 of "  # beginning of the lines with the hashes of the inputs
 _RECORDED = re.compile(rf"SEED=[0-9]+|{HASH}.+=[0-9a-f]{{64}}")  # a line that the settings of every run have
 

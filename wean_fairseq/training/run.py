@@ -29,7 +29,7 @@ from ..generation.cli import main as generate
 from ..reporting.report_cli import main as write_report
 from ..storage.files import no_file, read_regular, sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
-from ..storage.run_settings import is_settings
+from ..storage.run_settings import LOCK, is_settings
 from ..storage.saved_tables import is_saved_table, table_files
 from ..storage.search import options_line, read_search
 from ..tasks.searching import check_search
@@ -158,7 +158,7 @@ class TrainingRun:
             raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
         # Every run writes its settings first. Therefore a folder with files but without settings does not belong to a
         # run.
-        others = {path.name for path in work.iterdir()} - {SAVED_TABLES, state.LOCK} if work.is_dir() else set()
+        others = {path.name for path in work.iterdir()} - {SAVED_TABLES, LOCK} if work.is_dir() else set()
         if others and not is_settings(work / "settings"):
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
         state.check_entries(work)
@@ -213,7 +213,7 @@ class TrainingRun:
                 self._run_preparation()
             except UserError:
                 # no step has written a file yet
-                if {path.name for path in self.work.iterdir()} == {"settings", state.LOCK}:
+                if {path.name for path in self.work.iterdir()} == {"settings", LOCK}:
                     shutil.rmtree(self.work)
                 raise
         text = read_typed_json(self.text / "manifest.json", state.PreparedText, f"delete {self.work} and start again")

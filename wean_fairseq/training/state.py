@@ -23,11 +23,10 @@ from msgspec import Struct
 from ..console import OneLineParser, print_text, standard_input
 from ..errors import UserError, printable, sentence_of
 from ..storage.files import open_growing, read_regular, sha256_of, write_text
-from ..storage.run_settings import HASH
+from ..storage.run_settings import HASH, LOCK
 from .defaults import ARCHS_OF
 
 CHANGED = 3  # exit status if settings have changed
-LOCK = ".run.lock"  # file in the folder of a run that the run locks. Recipes also lock it
 # names of files, and of folders, in a work folder
 _FILE = re.compile(r"settings|command|published|\.trained|.*\.(json|jsonl|md|source|log|out|txt|pt|src|tgt|lock)")
 _FOLDER = re.compile("|".join(["text", "bin", "report", "tables", *chain(*ARCHS_OF.values())]))

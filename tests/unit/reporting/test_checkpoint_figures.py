@@ -96,7 +96,8 @@ def test_only_the_parts_of_a_run_use_data_of_the_folder_above(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "dict.src.txt").touch()
     assert checkpoint_figures.find_example(read_run(make_run(tmp_path / "run"))) is None
-    data, _ = checkpoint_figures.find_example(read_run(make_run(tmp_path / "seed1")))
+    (tmp_path / ".run.lock").touch()  # a recipe has locked the folder
+    data, _ = checkpoint_figures.find_example(read_run(tmp_path / "run"))
     assert data == tmp_path / "bin"
 
 

@@ -26,14 +26,16 @@ def test_a_run_has_its_texts_scores_and_costs(tmp_path):
     assert system.speed == {"test": 1040.5}
 
 
-@pytest.mark.parametrize("name", ["seed1", "other"])
-def test_the_seeds_of_a_run_share_its_text_by_a_link(tmp_path, name):
-    """Any other link leads out of the run, so the file behind it is not shown."""
-    folder = make_run(tmp_path / name)
+@pytest.mark.parametrize("is_part", [True, False])
+def test_the_parts_of_a_run_share_its_text_by_a_link(tmp_path, is_part):
+    """Recipes lock the folder of the whole run. Any other link leads out of the run, so its file is not shown."""
+    folder = make_run(tmp_path / "seed1")
+    if is_part:
+        (tmp_path / ".run.lock").touch()
     (folder / "text-test").unlink()
     (folder / "text").rename(tmp_path / "text")
     (folder / "text").symlink_to("../text")
-    assert read_run(folder).sets["test"].sources == (SOURCES if name == "seed1" else [])
+    assert read_run(folder).sets["test"].sources == (SOURCES if is_part else [])
 
 
 @pytest.mark.parametrize("name", ["test.json", "trainings.json", "text/manifest.json", "transformer/copies.jsonl"])
@@ -75,6 +77,8 @@ def test_only_settings_of_a_run_are_shown(tmp_path):
     (tmp_path / "settings").write_text("PASSWORD=a\n")
     assert read_run(folder).settings == {}
     (tmp_path / "settings").write_text("BATCH=8\nSEED=1\n")
+    assert read_run(folder).settings == {}
+    (tmp_path / ".run.lock").touch()  # a recipe has locked the folder
     assert read_run(folder).settings == {"BATCH": "8"}
 
 
