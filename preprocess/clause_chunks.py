@@ -155,7 +155,8 @@ def build(options: Namespace, preparation: Preparation) -> None:
                     continue
                 if len(topics) > MOST_TOPICS:  # the time grows with their number multiplied by that of the clauses
                     raise InputError(
-                        f"{where} has {len(topics):,} topics, but at most {MOST_TOPICS} are allowed: shorten the row."
+                        f"{where} has {len(topics):,} topics, but at most {MOST_TOPICS} are allowed: prepare the text "
+                        "again with fewer topics."
                     )
                 counts["topics"] += len(topics)
                 counts["topics_in_their_essay"] += len([topic for topic in topics if topic in essay])

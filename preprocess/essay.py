@@ -112,8 +112,8 @@ def build(options: Namespace, preparation: Preparation) -> None:
             draw.add(*essay)
     if options.valid and len(draw) <= options.valid:
         raise InputError(
-            f"{options.train} has {len(draw):,} such essays, and --valid {options.valid} leaves none to train: ask for "
-            "fewer."
+            f"{options.train} has {len(draw):,} accepted essays, and --valid {options.valid} leaves none to train: ask "
+            "for fewer."
         )
     splits = draw.assign({"valid": options.valid or max(1, round(len(draw) / 100))}, rest="train")
     for split in ("valid", "train"):

@@ -77,8 +77,8 @@ def parser() -> ArgumentParser:
         "--prepared",
         type=Path,
         metavar="DIR",
-        help="earlier output or exported model, whose text steps are used; without --data, --test has only sources "
-        f"(default: {', '.join(f'{flag(name)} {value}' for name, value in TEXT_DEFAULTS.items())})",
+        help="earlier output or exported model, whose text steps are used; without --data, --test has only sources; "
+        f"without this option, {', '.join(f'{flag(name)} is {value}' for name, value in TEXT_DEFAULTS.items())}",
     )
     options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draw")
     return options

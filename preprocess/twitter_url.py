@@ -103,7 +103,7 @@ def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, r
 def too_few(path: Path, number: int, sizes: dict[str, int]) -> InputError:
     """Return the error for a file with fewer accepted pairs than the options ask for."""
     asked = ", ".join(f"--{split} {size}" for split, size in sizes.items())
-    return InputError(f"{path} has {number:,} such pairs, but {asked} asks for more: ask for fewer.")
+    return InputError(f"{path} has {number:,} accepted pairs, but {asked} asks for more: ask for fewer.")
 
 
 def build(options: Namespace, preparation: Preparation) -> None:

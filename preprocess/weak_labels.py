@@ -26,7 +26,7 @@ from corpus.reading import read_words
 from tqdm import tqdm
 
 LABELLED = ("train", "valid")
-_MOST_CELLS = 40_000  # maximum product of source and target length in a pair, because time and memory grow with it
+_MOST_CELLS = 250_000  # maximum product of source and target length in a pair, because time and memory grow with it
 PHRASE, SENTENCE = "0", "1"
 
 
@@ -90,7 +90,8 @@ def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> 
     if cells.max() > _MOST_CELLS:
         raise InputError(
             f"pair {cells.argmax() + 1} of the text has {sides[0].lengths[cells.argmax()]:,} and "
-            f"{sides[1].lengths[cells.argmax()]:,} words, whose product must be at most {_MOST_CELLS:,}: shorten it."
+            f"{sides[1].lengths[cells.argmax()]:,} words, whose product must be at most {_MOST_CELLS:,}: prepare "
+            "the text again with shorter pairs."
         )
     forward = align(sides[0], sides[1], iterations).tolist()
     backward = align(sides[1], sides[0], iterations).tolist()

@@ -61,4 +61,6 @@ def __getattr__(name: str) -> Any:
 
 
 if sys.modules.get("fairseq") is not None:
+    if not __debug__:
+        sys.exit("wean_fairseq: error: fairseq saves checkpoints inside assertions: do not use -O and PYTHONOPTIMIZE.")
     register()

@@ -208,6 +208,7 @@ vectors() {
 # chunks: write the essays, split into chunks for PPG, and their binary data.
 chunks() {
   BIN=$RUN/bin-chunks
+  check_prepared "$RUN/chunks"
   if [[ ! -f $RUN/chunks/manifest.json ]]; then
     # The prepared text contains <unk> for unknown words. A literal <unk> in the original text was escaped.
     python "$ROOT/preprocess/clause_chunks.py" --data "$RUN/text" --output "$RUN/chunks" --unknown '<unk>' \

@@ -30,7 +30,7 @@ def is_number(text: str) -> bool:
 
 
 def index_of(name: str, length: int) -> int | None:
-    """Return the index in a list of ``length`` items that ``name``, a number counted from 1, means. None = no index."""
+    """Return the index in a list for ``name``, a number from 1 to ``length``. None = not such a number."""
     number = int(name) if name.isdecimal() and len(name) < 10 else 0
     return number - 1 if 1 <= number <= length else None
 

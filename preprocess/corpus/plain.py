@@ -64,7 +64,10 @@ def write_plain(
         if size := sizes.get(split):
             pairs = list(pairs)
             if len(pairs) < size:
-                say(preparation.output.head["script"], f"warning: --{split} {size}, but {paths[0]} has {len(pairs):,}")
+                say(
+                    preparation.output.head["script"],
+                    f"warning: --{split} asks for {size:,} pairs, but {paths[0]} has {len(pairs):,}",
+                )
             Random(seed).shuffle(pairs)
             pairs = pairs[:size]
         with preparation.split(split) as writer:

@@ -99,7 +99,7 @@ def check_numbers(args: Namespace, parser: ArgumentParser) -> None:
     largest = (-_LARGEST_FLOAT, _LARGEST_FLOAT)
     for name, value in vars(args).items():
         if isinstance(value, str) and value != parser.get_default(name):
-            check_no_reference(flag(name), value)
+            check_no_reference("the folder" if name == "data" else flag(name), value)
         given = isinstance(value, int | float | list) and value != parser.get_default(name)
         if given and name not in ("unkpen", "seed"):
             numbers = [number for number in values_of(value) if isinstance(number, int | float)]

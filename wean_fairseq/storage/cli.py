@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..console import OneLineParser, command, counted
 from ..errors import UserError, printable
-from .data_files import MANIFEST, check_prepared, has_data_or_model, record
+from .data_files import MANIFEST, check_prepared, has_data, has_data_or_model, record
 from .files import is_special, sha256_of
 from .manifest import NAME, Manifest
 
@@ -44,9 +44,11 @@ def _readable(path: Path) -> Iterator[None]:
 def _checksum(path: Path, contents: dict[Path, dict[str, str]]) -> str:
     """Write the checksums of a folder, or add the checksum of a file to ``contents``. Return a message about it."""
     if path.is_dir():
-        if number := check_prepared(path):
-            return f"{path}: {counted(number, 'file')} as in its {MANIFEST}"
-        return f"{path}: checksums of {counted(record(path), 'file')}"
+        prepared = check_prepared(path)
+        said = [f"{counted(prepared, 'file')} as in its {MANIFEST}"] if prepared else []
+        if not prepared or has_data(path):
+            said.append(f"checksums of {counted(record(path), 'file')}")
+        return f"{path}: {', '.join(said)}"
     if is_special(path):
         raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")
     if path.resolve().name == NAME:

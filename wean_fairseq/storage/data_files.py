@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 
-from msgspec import Struct, convert
+from msgspec import Struct, ValidationError, convert
 
 from ..errors import UserError
 from .files import check_whole, is_beside, open_regular, read_json, read_regular, sha256_of
@@ -46,12 +46,16 @@ def check_prepared(folder: Path, names: Collection[str] | None = None) -> int:
         The number of checked files.
 
     Raises:
-        UserError: if a file has changed or cannot be read. The message names it.
+        UserError: if a file or the manifest has changed or cannot be read. The message names it.
     """
     try:
         files = convert(read_json(folder / MANIFEST), _PreparedText).files
-    except (OSError, ValueError):  # this includes values of a wrong type
+    except (FileNotFoundError, NotADirectoryError, ValidationError):  # none, or a manifest of something else
         return 0
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{folder / MANIFEST} cannot be read ({error}): restore it, or prepare the text again."
+        ) from error
     chosen = [name for name in files if names is None or name in names]
     for name in chosen:
         reason = f"has changed since its checksum was written to {folder / MANIFEST}"
@@ -64,9 +68,14 @@ def check_prepared(folder: Path, names: Collection[str] | None = None) -> int:
     return len(chosen)
 
 
+def has_data(folder: Path) -> bool:
+    """Return True if a folder contains data of fairseq-preprocess."""
+    return any(_DATA.fullmatch(path.name) for path in folder.iterdir())
+
+
 def has_data_or_model(folder: Path) -> bool:
     """Return True if a folder contains data of fairseq-preprocess or checkpoints, or is an exported model or in one."""
-    in_folder = any(_DATA.fullmatch(path.name) or path.suffix in _WEIGHTS for path in folder.iterdir())
+    in_folder = has_data(folder) or any(path.suffix in _WEIGHTS for path in folder.iterdir())
     return in_folder or any((parent / "model.safetensors").exists() for parent in folder.absolute().parents)
 
 

@@ -26,7 +26,6 @@ from ..fields import option
 from ..host import precision, stopping
 from ..host.divergence import check_loss
 from ..modules.output_matmul import exact_products
-from ..storage.files import sha256_of
 from .epoch_batches import EpochBatches
 
 logger = logging.getLogger(__name__)
@@ -68,9 +67,30 @@ class GuardedTask(TranslationTask):
             for name in WRITTEN:  # a checkpoint must not determine which files this process writes
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
-        _check_dictionaries([Path(folder) for folder in split_paths(cfg.data)])
+        first, *others = split_paths(cfg.data)
+        check_data(Path(first), _DICTIONARY.fullmatch)
         task: GuardedTask = super().setup_task(cfg, **kwargs)
+        for folder in () if kwargs.get("from_checkpoint") else others:
+            task.check_folder(Path(folder), first)
         return task
+
+    def check_folder(self, folder: Path, first: str) -> None:
+        """Reject a further folder of training data whose dictionaries number the words differently.
+
+        fairseq reads only the dictionaries of the first folder.
+
+        Raises:
+            UserError: if a dictionary differs. The message names it.
+        """
+        check_data(folder, _DICTIONARY.fullmatch)
+        for side, dictionary in self.sides.items():
+            path = folder / f"dict.{side}.txt"
+            words = dictionaries.fingerprint(dictionaries.load_dictionary(str(path))) if path.exists() else {}
+            if words and words != dictionaries.fingerprint(dictionary):
+                raise UserError(
+                    f"{path} numbers the words differently from the one in {first}, and a training has one dictionary: "
+                    f"preprocess the data again with --srcdict and --tgtdict from {first}."
+                )
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
@@ -208,23 +228,6 @@ def _seed_like_torch() -> None:
     seed = torch.initial_seed() % 2**32
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - the generator that fairseq uses, and that a user's criterion may use
-
-
-def _check_dictionaries(folders: list[Path]) -> None:
-    """Reject changed dictionaries, and folders of one training whose dictionaries differ from those of the first.
-
-    fairseq reads the dictionaries of the first folder only, so it would take the words of the other folders for others.
-    """
-    first: dict[str, str] = {}
-    for folder in folders:
-        words = {path.name: sha256_of(path) for path in check_data(folder, _DICTIONARY.fullmatch)}
-        first = first or words
-        differing = [name for name in sorted(words) if words[name] != first.get(name)]
-        if differing:
-            raise UserError(
-                f"{folder / differing[0]} differs from the one in {folders[0]}, and a training has one dictionary: "
-                f"preprocess the data again with --srcdict and --tgtdict from {folders[0]}."
-            )
 
 
 def _is_of_split(name: str, split: str, combine: bool) -> bool:

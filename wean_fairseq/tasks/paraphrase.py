@@ -317,7 +317,8 @@ class ParaphraseTask(SearchingTask):
         self._warn_of_lost_spellings(split)
         pairs = self.datasets[split]
         training = split == self.cfg.train_subset
-        if pairs.tgt is None and "task_cfg" not in kwargs:  # fairseq-train gives no task_cfg
+        # only the commands that load a checkpoint give task_cfg, and some of them need no target sentences
+        if pairs.tgt is None and "task_cfg" not in kwargs and (training or split.startswith("valid")):
             raise UserError(NO_TARGETS.format(f"split {split!r} in {self.folder_of(split, epoch)}"))
         limited = limit_pairs(pairs, self.limits, training)
         limited.remove_eos_from_source = self.cfg.no_source_end

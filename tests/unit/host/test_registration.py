@@ -34,11 +34,10 @@ def run(code: str, folder: Path) -> str:
 
 def test_python_without_assertions_is_refused(tmp_path: Path):
     """fairseq writes ``checkpoint_last.pt`` inside an assertion."""
-    line = [sys.executable, "-O", "-c", "import wean_fairseq; wean_fairseq.register()"]
+    line = [sys.executable, "-O", "-c", "import fairseq, wean_fairseq"]
     done = subprocess.run(line, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("wean_fairseq: error: fairseq saves checkpoints inside assertions")
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.splitlines()[-1].startswith("wean_fairseq: error: fairseq saves checkpoints inside assertions")
 
 
 @pytest.fixture(name="small")

@@ -79,7 +79,7 @@ def test_more_than_50_topics_are_refused(corpus, capsys):
         assert run("--data", corpus / "data", "--output", corpus / f"out{number}") == status
     assert read(corpus / "out50" / "train.tgt")[0].count("<chunk>") == 49
     assert "line 1 of" in (error := capsys.readouterr().err)
-    assert "train.tgt has 51 topics, but at most 50 are allowed: shorten the row." in error
+    assert "train.tgt has 51 topics, but at most 50 are allowed: prepare the text again" in error
     assert not (corpus / "out51").exists()
 
 

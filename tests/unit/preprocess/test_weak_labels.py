@@ -225,8 +225,8 @@ def test_the_validation_split_may_be_missing(data, tmp_path):
         ({"train_src": [], "train_tgt": []}, "train.src is empty"),
         ({"train_src": ["a", "a " * 2001], "train_tgt": ["b", "b " * 2001]}, "pair 2 of the text has 2,001 and 2,001"),
         (
-            {"train_src": ["a " * 200, "a " * 200], "train_tgt": ["b " * 200, "b " * 201]},
-            "pair 2 of the text has 200 and 201 words, whose product must be at most 40,000: shorten it.",
+            {"train_src": ["a " * 500, "a " * 500], "train_tgt": ["b " * 500, "b " * 501]},
+            "pair 2 of the text has 500 and 501 words, whose product must be at most 250,000: prepare",
         ),
         ({"train_src": ["a"]}, "there is no file"),
         ({"train_src": ["a"], "train_tgt": ["b"], "valid_src": ["a"]}, "valid.tgt"),

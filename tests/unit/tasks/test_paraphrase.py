@@ -208,7 +208,7 @@ def test_sources_alone_take_the_dictionary_of_the_sources(data):
     for path in {*data.glob("*.tgt.*"), *data.glob("train.*")}:
         path.unlink()
     task = make_task(data)
-    task.load_dataset("test", task_cfg=None)  # as fairseq-generate calls it
+    task.load_dataset("test")
     assert task.target_dictionary is task.source_dictionary
     assert [len(task.dataset("test")[index]["source"]) for index in range(3)] == [4, 10, 2]
     assert task.dataset("test")[0]["target"] is None
