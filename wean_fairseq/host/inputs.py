@@ -1,6 +1,7 @@
 """Adapt how fairseq reads files and lines."""
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -72,7 +73,12 @@ def preprocess(original: Original, args: Any) -> Any:
         try:
             if file in (args.srcdict, args.tgtdict):
                 check_size(file)
-            open_input(file).close()
+            with open_input(file) as opened:
+                if opened.read(len(BOM_UTF8)) == BOM_UTF8:
+                    raise UserError(
+                        f"{file} begins with a byte order mark, which would belong to its first word: save the "
+                        "file without it, as preprocess/parallel_text.py does."
+                    )
         except OSError as error:
             raise UserError(
                 f"{file} cannot be read ({error.strerror}): give fairseq-preprocess a text file."

@@ -104,6 +104,14 @@ def test_fairseq_preprocess_names_a_line_that_is_not_utf_8(preprocess, tmp_path,
         preprocess("--validpref", str(tmp_path / "valid"))
 
 
+def test_fairseq_preprocess_refuses_a_byte_order_mark(preprocess, tmp_path):
+    """The mark would make another word of the first word."""
+    (tmp_path / "train.tgt").write_bytes(b"\xef\xbb\xbfa b\nb a\n")
+    with pytest.raises(UserError, match=r"train\.tgt begins with a byte order mark, which would belong to its first"):
+        preprocess()
+    assert not (tmp_path / "bin").exists()
+
+
 def test_fairseq_preprocess_names_what_it_cannot_use(preprocess, tmp_path):
     with pytest.raises(UserError, match=f"--workers must be from 1 to {MOST_PROCESSES}, but is 0"):
         preprocess("--workers", "0")
