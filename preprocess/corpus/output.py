@@ -29,7 +29,7 @@ from msgspec import Struct, convert
 
 from corpus.errors import InputError
 from corpus.reading import read_beginning
-from wean_fairseq.storage.data_files import MANIFEST, check_prepared
+from wean_fairseq.storage.data_files import MANIFEST, PreparedFile, check_prepared
 from wean_fairseq.storage.files import (
     check_not_current,
     clear_partial,
@@ -46,16 +46,12 @@ SIDES = ("src", "tgt")
 _LINE_BREAKS = frozenset("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 
-class _File(Struct):
-    sha256: str
-
-
 class _Manifest(Struct):
     """The part of a manifest that this module reads."""
 
-    files: dict[str, _File]
+    files: dict[str, PreparedFile]
     options: dict[str, Any]
-    sources: list[_File] = []
+    sources: list[PreparedFile] = []
 
 
 def partial_folder(path: Path) -> Path:

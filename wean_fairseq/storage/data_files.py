@@ -25,14 +25,16 @@ _WEIGHTS = (".pt", ".bin", ".safetensors")  # suffixes of checkpoints and of exp
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
 
 
-class _File(Struct):
+class PreparedFile(Struct):
+    """Entry of a file in a manifest."""
+
     sha256: str
 
 
 class _PreparedText(Struct):
     """The part of a manifest that lists the files."""
 
-    files: dict[str, _File]
+    files: dict[str, PreparedFile]
 
 
 def check_prepared(folder: Path, names: Collection[str] | None = None) -> int:
