@@ -68,8 +68,9 @@ def start(args):
         print(os.getpid(), flush=True)
     time.sleep(60)
 
+arguments = dict(only_source=True, source_lang=None, destdir="")
 texts = dict.fromkeys(["trainpref", "validpref", "testpref", "srcdict", "tgtdict", "alignfile"])
-inputs.preprocess(start, SimpleNamespace(workers=2, only_source=True, source_lang=None, **texts))
+inputs.preprocess(start, SimpleNamespace(workers=2, **arguments, **texts))
 """
 
 
@@ -88,8 +89,9 @@ def test_workers_of_fairseq_preprocess_end_with_a_killed_command() -> None:
 LATER = f"""
 import ctypes
 {FORK.partition("def start")[0]}
+arguments = dict(only_source=True, source_lang=None, destdir="")
 texts = dict.fromkeys(["trainpref", "validpref", "testpref", "srcdict", "tgtdict", "alignfile"])
-inputs.preprocess(lambda args: None, SimpleNamespace(workers=2, only_source=True, source_lang=None, **texts))
+inputs.preprocess(lambda args: None, SimpleNamespace(workers=2, **arguments, **texts))
 if not os.fork():
     number = ctypes.c_int(-1)
     ctypes.CDLL(None).prctl(2, ctypes.byref(number))  # PR_GET_PDEATHSIG

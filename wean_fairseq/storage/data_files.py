@@ -56,7 +56,7 @@ def check_prepared(folder: Path, names: Collection[str] | None = None) -> int:
         return 0
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{folder / MANIFEST} cannot be read ({error}): restore it, or prepare the text again."
+            f"{folder / MANIFEST} cannot be read ({error}): restore it, or run its script again."
         ) from error
     chosen = [name for name in files if names is None or name in names]
     for name in chosen:
@@ -66,7 +66,10 @@ def check_prepared(folder: Path, names: Collection[str] | None = None) -> int:
                 continue
         except OSError as error:
             reason = f"cannot be read ({error.strerror})"
-        raise UserError(f"{folder / name} {reason}: restore it, or delete {folder} and prepare the text again.")
+        raise UserError(
+            f"{folder / name} {reason}: restore it, or delete {folder} and run its script again; if the change is "
+            f"intended, copy the file to a folder without {MANIFEST}."
+        )
     return len(chosen)
 
 
