@@ -31,10 +31,6 @@ def register() -> None:
     Raises:
         ImportError: if an earlier call failed, because fairseq refuses to register the same name again.
     """
-    if not __debug__:
-        sys.exit(
-            "wean_fairseq: error: fairseq saves checkpoints inside assertions, which PYTHONOPTIMIZE removes: unset it."
-        )
     if _failures:
         raise ImportError(f"wean_fairseq was not registered ({_failures[0]}): restart Python.") from _failures[0]
     # Importing fairseq sets the root logger to DEBUG and adds a handler, so every library of the caller would print

@@ -41,7 +41,7 @@ def check_prepared(folder: Path, names: Collection[str] | None = None) -> int:
     """Refuse files of a prepared text that have changed since a script of ``preprocess/`` wrote them.
 
     Args:
-        folder: output folder of the script. Without a manifest of these scripts, nothing is checked.
+        folder: output folder of the script. Without a manifest of these scripts, no file is checked.
         names: the files to check (default: all files in the manifest).
 
     Returns:

@@ -270,7 +270,7 @@ def test_wean_checksum_compares_a_prepared_text_with_its_manifest(tmp_path, caps
     (tmp_path / "train.src").unlink()
     assert main_checksum([str(tmp_path)]) == 2
     assert f"{tmp_path / 'train.src'} cannot be read (No such file" in capsys.readouterr().err
-    assert sorted([*tmp_path.iterdir(), tmp_path / "train.src"]) == before  # nothing is written
+    assert sorted([*tmp_path.iterdir(), tmp_path / "train.src"]) == before  # no file is written
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_memory_does_not_grow_with_sentences_times_pairs(monkeypatch):
 def test_equal_lines_are_searched_once(monkeypatch):
     """0.8 MB of equal lines took minutes, because all lines were compared with all pairs.
 
-    Repeated pairs change the document frequencies and nothing else, so the first of the most similar pairs is found.
+    Repeated pairs change only the document frequencies, so the first of the most similar pairs is found.
     """
     monkeypatch.setattr(retrieve_pairs, "CELLS", 30)
     different = [("a b", "x"), ("a c", "y"), ("a b", "z"), ("d", "a c"), ("d e", "a b")]

@@ -92,7 +92,7 @@ def test_attention_is_drawn_of_the_sentence_the_models_read(folder, monkeypatch)
 
 
 def test_only_the_parts_of_a_run_use_data_of_the_folder_above(tmp_path):
-    """Data that lies beside a run by chance may be private."""
+    """Data beside a run may be private."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "dict.src.txt").touch()
     assert checkpoint_figures.find_example(read_run(make_run(tmp_path / "run"))) is None
