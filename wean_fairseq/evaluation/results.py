@@ -12,6 +12,7 @@ table is between two markers and is never edited by hand::
 that are out of date (for CI).
 """
 
+import argparse
 import importlib.metadata
 import json
 import os
@@ -22,15 +23,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from ..console import SEED, OneLineParser, counted, markdown, markdown_code, markdown_note
 from ..errors import UserError, printable
 from ..optional import LazyModule
 from ..ranges import Amount
-from .corpus import describe_file
+from .corpus import describe_file, is_baseline
 from .score_file import DataFile, Evaluation
-from .tables import Table
+from .system_arguments import SEVERAL
+from .tables import Table, without_formula
 from .text_files import (
     PathLike,
     check_outputs,
@@ -38,6 +40,7 @@ from .text_files import (
     read_lines,
     read_text,
     read_typed_json,
+    sha256_as_read,
     write_atomically,
 )
 
@@ -159,13 +162,13 @@ def record_command(argv: list[str]) -> str:
     parser.add_argument("evaluation", metavar="JSON", help="written by wean-evaluate --json")
     parser.add_argument("--experiment", required=True, help="name of the result file, e.g. wean_pwkp")
     parser.add_argument("--command", required=True, help="the command that reproduces it (as a user would type it)")
-    parser.add_argument("--seed", required=True, type=SEED, nargs="+", help="seed of each training run")
+    parser.add_argument("--seed", required=True, type=SEED, help="seed of each training run", **SEVERAL)
     for option, metavar, name in (("--trainings", "JSON", "trainings.json"), ("--curves", "TSV", "curves.tsv")):
         text = f"{name} of the recipe's run, one for each seed"
-        parser.add_argument(option, metavar=metavar, nargs="+", default=[], help=text)
+        parser.add_argument(option, metavar=metavar, help=text, **SEVERAL)
     parser.add_argument("--note", default="", help="note for readers, e.g. how the data differ from the paper's")
     text = "text to identify by its hash as well, e.g. the train set"
-    parser.add_argument("--data", nargs="+", default=[], metavar="FILE", help=text)
+    parser.add_argument("--data", metavar="FILE", help=text, **SEVERAL)
     parser.add_argument("--hardware", help="hardware of the training (default: this machine)")
     parser.add_argument("--overwrite", action="store_true", help="replace an older result of this name")
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
@@ -177,13 +180,12 @@ def record_command(argv: list[str]) -> str:
     inputs = [args.evaluation, *args.data, *args.trainings, *args.curves]
     outputs = {f"--experiment {args.experiment}:": path, "curves": curves_path if args.curves else None}
     check_outputs(outputs, inputs, overwrite=args.overwrite)
-    for option in ("trainings", "curves"):
-        if (number := len(getattr(args, option))) not in (0, len(args.seed)):
-            raise UserError(f"--{option}: {number} files for {len(args.seed)} seeds; give one file for each seed.")
     evaluation = read_typed_json(args.evaluation, dict[str, Any])
-    convert_content(evaluation, Evaluation, args.evaluation, "give a file written by wean-evaluate")
+    scored = convert_content(evaluation, Evaluation, args.evaluation, "give a file written by wean-evaluate")
+    _check_seeds(args, scored)
     trainings, trained_on = merge_trainings(args.trainings)
     curves = merge_curves(args.curves, args.seed)
+    _check_members(args, scored, trainings, curves)
     result = {
         "experiment": args.experiment,
         "command": args.command,
@@ -198,10 +200,73 @@ def record_command(argv: list[str]) -> str:
         "evaluation": evaluation,
     }
     if curves:
-        write_atomically(curves_path, curves)
+        write_atomically(curves_path, curves.as_tsv())
     write_atomically(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     marks = f"`<!-- results: {args.experiment} -->` and `<!-- /results -->`"
     return f"{printable(str(path))} written; put {marks} on separate lines where its table goes.\n"
+
+
+def _check_seeds(args: argparse.Namespace, evaluation: Evaluation) -> None:
+    """Refuse seeds whose number is not that of the scored runs, of ``--trainings`` or of ``--curves``."""
+    if len(set(args.seed)) < len(args.seed):
+        raise UserError(
+            f"--seed {' '.join(map(str, args.seed))} has a seed twice; give the seed of each training once."
+        )
+    runs = {
+        name: max([1, *(len(score.runs) for score in scores.values())])
+        for name, scores in evaluation.scores.items()
+        if not is_baseline(name)
+    }
+    # Systems with a single run, such as the outputs of a paper, may be next to systems with several runs.
+    wrong = [name for name, number in runs.items() if number not in (1, len(args.seed))]
+    if wrong or (runs and len(args.seed) not in runs.values()):
+        name = (wrong or [*runs])[0]
+        raise UserError(
+            f"{args.evaluation} has {counted(runs[name], 'run')} of {name}, but --seed names "
+            f"{counted(len(args.seed), 'seed')}; give the scores and the seeds of the same trainings."
+        )
+    for option in ("trainings", "curves"):
+        paths = getattr(args, option)
+        if len(paths) not in (0, len(args.seed)):
+            raise UserError(f"--{option}: {len(paths)} files for {len(args.seed)} seeds; give one file for each seed.")
+
+
+def _check_members(
+    args: argparse.Namespace, evaluation: Evaluation, trainings: dict[str, Any], curves: Table | None
+) -> None:
+    """Refuse trainings and curves of other systems, seeds or epochs, or the same file for two seeds.
+
+    Members that older files lack are not compared.
+    """
+    for paths in (args.trainings, args.curves):
+        digests = [sha256_as_read(path) for path in paths]
+        for number, digest in enumerate(digests):
+            if (first := digests.index(digest)) < number:
+                raise UserError(f"{paths[number]} equals {paths[first]}; give the file of each seed's own run.")
+    names = {without_formula(name) for name in evaluation.scores}
+    last = {(str(row[0]), str(row[1])): str(row[2]) for row in curves.rows} if curves else {}
+    for paths, systems in ((args.trainings, [*trainings]), (args.curves, [system for _, system in last])):
+        if absent := [system for system in systems if without_formula(system) not in names]:
+            raise UserError(
+                f"{paths[0]} has the system {absent[0]}, but {args.evaluation} has scores of "
+                f"{', '.join(evaluation.scores)}; give files of the same run."
+            )
+    for name, content in trainings.items():
+        training = convert(content, Training)
+        for path, seed, run in zip(args.trainings, args.seed, training.runs or [training], strict=True):
+            if _option(run, "--seed") not in (None, seed):
+                raise UserError(
+                    f"{path}: the training of {name} has --seed {_option(run, '--seed'):g}, but it is given for "
+                    f"--seed {seed}; give the files and seeds in the same order."
+                )
+            end = last.get((str(seed), without_formula(name)))
+            # Curves have three decimals and trainings two.
+            if end is None or run.epochs is None or (re.fullmatch(_RATE, end) and abs(float(end) - run.epochs) < 0.01):
+                continue
+            raise UserError(
+                f"{args.curves[0]}: the curve of {name} with seed {seed} ends at epoch {end}, but its training in "
+                f"{path} at epoch {run.epochs:g}; give curves.tsv and trainings.json of the same run."
+            )
 
 
 def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -226,8 +291,8 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
     return {system: {"runs": [trainings[system] for trainings in files]} for system in files[0]}, list(data.values())
 
 
-def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
-    """Return one table of all validation curves, or an empty string if there are no files.
+def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> Table | None:
+    """Return one table of all validation curves, or None if there are no files.
 
     The first column is the seed.
     """
@@ -248,7 +313,7 @@ def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
                     f"line {number} of {path} has {len(rows[-1]) - 1} cells, but the first has {width}; give "
                     "curves.tsv of a recipe's run."
                 )
-    return Table(["seed", *heads[0].split("\t")], rows).as_tsv() if heads else ""
+    return Table(["seed", *heads[0].split("\t")], rows) if heads else None
 
 
 def tables_command(argv: list[str]) -> str:

@@ -76,8 +76,99 @@ def record(*options: str) -> int:
     return main(["record", "scores.json", "--overwrite", "--experiment", "demo", "--command", "make demo", *options])
 
 
+def write_scores(runs: int) -> None:
+    """Write an evaluation of X with this number of runs, next to the single run of a published system Y."""
+    scores = {"score": 12.345, "signature": "sig", "ci": None}
+    several = {"bleu": scores | ({"runs": [12.0] * runs} if runs > 1 else {})}
+    systems = {"copy-source": {"bleu": scores}, "X": several, "Y": {"bleu": scores}}
+    Path("scores.json").write_text(json.dumps(EVALUATION | {"systems": systems}), encoding="utf-8")
+
+
+def write_run(seed: int, name: str = "", **training: object) -> None:
+    """Write trainings.json and curves.tsv of a run of X, as its recipe does, and as a recipe of old versions does."""
+    content = {"X": {"options": ["--arch x", f"--seed {seed}"], "epochs": 2.0, "seed": str(seed)} | training}
+    Path(f"{name or seed}.json").write_text(json.dumps(content), encoding="utf-8")
+    Path(f"{name or seed}.old.json").write_text(json.dumps({"X": {"hours": seed}}), encoding="utf-8")
+    curve = f"system\tepoch\tupdates\tbleu\nX\t1.000\t10\t{seed}\nX\t2.004\t20\t{seed}\n"
+    Path(f"{name or seed}.tsv").write_text(curve, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "message"),
+    [
+        (1, "--seed 7 --trainings 3.json", "3.json: the training of X has --seed 3, but it is given for --seed 7"),
+        (2, "--seed 4 3 --trainings 3.json 4.json", "3.json: the training of X has --seed 3, but it is given for"),
+        (2, "--seed 3 4 --trainings 3.json 3.json", "3.json equals 3.json; give the file of each seed's own run"),
+        (2, "--seed 3 4 --trainings 3.old.json copy.old.json", "copy.old.json equals 3.old.json; give the file of"),
+        (2, "--seed 3 4 --curves 3.tsv copy.tsv", "copy.tsv equals 3.tsv; give the file of each seed's own run"),
+        (2, "--seed 3 3 --trainings 3.json 4.json", "--seed 3 3 has a seed twice; give the seed of each training"),
+        (2, "--seed 3 --seed 4 --trainings 3.json", "--trainings: 1 files for 2 seeds; give one file for each seed"),
+        (1, "--seed 3 4", "scores.json has 1 run of X, but --seed names 2 seeds; give the scores and the seeds"),
+        (2, "--seed 3", "scores.json has 2 runs of X, but --seed names 1 seed; give the scores and the seeds"),
+        (3, "--seed 3 4", "scores.json has 3 runs of X, but --seed names 2 seeds; give the scores and the seeds"),
+        (1, "--seed 3 --trainings z.json", "z.json has the system Z, but scores.json has scores of copy-source, X, Y"),
+        (1, "--seed 3 --curves z.tsv", "z.tsv has the system Z, but scores.json has scores of copy-source, X, Y"),
+        (
+            1,
+            "--seed 3 --trainings longer.json --curves 3.tsv",
+            "3.tsv: the curve of X with seed 3 ends at epoch 2.004, but its training in longer.json at epoch 5; give",
+        ),
+    ],
+)
+def test_seeds_trainings_and_curves_that_contradict_one_another_are_refused(
+    runs: int, options: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Path("results/demo.json").read_bytes()
+    write_scores(runs)
+    for seed, name in ((3, ""), (4, ""), (3, "copy")):
+        write_run(seed, name)
+    write_run(3, "longer", epochs=5.0)
+    Path("z.json").write_text('{"Z": {}}', encoding="utf-8")
+    Path("z.tsv").write_text(Path("3.tsv").read_text(encoding="utf-8").replace("X", "Z"), encoding="utf-8")
+    assert record(*options.split()) == 2
+    assert message in capsys.readouterr().err
+    assert Path("results/demo.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("old", ["", ".old"])
+def test_files_of_the_same_runs_are_recorded(old: str) -> None:
+    """Test files of the recipe, and of old versions without options and epochs. The options may be repeated."""
+    write_scores(2)
+    write_run(3)
+    write_run(4)
+    trainings = ["--trainings", f"3{old}.json", "--trainings", f"4{old}.json"]
+    assert record("--seed", "3", "--seed", "4", *trainings, "--curves", "3.tsv", "4.tsv") == 0
+    assert json.loads(Path("results/demo.json").read_text(encoding="utf-8"))["seeds"] == [3, 4]
+
+
+def test_committed_results_can_be_recorded_again() -> None:
+    """Split every file of results/ into the files from which it was recorded, and record it again."""
+    for path in sorted((Path(results.__file__).parents[2] / "results").glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        seeds = content.get("seeds", [content["seed"]])
+        Path("scores.json").write_text(json.dumps(content["evaluation"]), encoding="utf-8")
+        options = ["--seed", *map(str, seeds)]
+        if trainings := content.get("trainings"):
+            options.append("--trainings")
+            for number, seed in enumerate(seeds):
+                of_seed = {name: training.get("runs", [training])[number] for name, training in trainings.items()}
+                Path(f"{seed}.json").write_text(json.dumps(of_seed), encoding="utf-8")
+                options.append(f"{seed}.json")
+        if (curves := path.with_suffix(".curves.tsv")).exists():
+            options.append("--curves")
+            head, *rows = (line.split("\t") for line in curves.read_text(encoding="utf-8").splitlines())
+            for seed in seeds:
+                lines = ["\t".join(row[1:]) for row in [head, *rows] if row is head or row[0] == str(seed)]
+                Path(f"{seed}.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+                options.append(f"{seed}.tsv")
+        assert record(*options) == 0, path.name
+        again = json.loads(Path("results/demo.json").read_text(encoding="utf-8"))
+        assert again.get("trainings", {}) == content.get("trainings", {}), path.name
+
+
 def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
     data = [{"name": "train.src", "sha256": "0" * 64, "lines": 9}]
+    write_scores(runs=2)
     for seed in (3, 4):
         training = {"X": {"end": "converged", "best": float(seed), "data": data}}
         Path(f"{seed}.json").write_text(json.dumps(training), encoding="utf-8")
@@ -94,6 +185,7 @@ def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFi
     assert main(["tables", "doc.md"]) == 0
     caption = "seeds 3, 4. Scores with ± are means over the seeds, with 95% t intervals."
     assert caption in Path("doc.md").read_text(encoding="utf-8")
+    write_scores(runs=1)
     assert record("--seed", "3", "--trainings", "3.json") == 0
     assert "runs" not in json.loads(Path("results/demo.json").read_text(encoding="utf-8"))["trainings"]["X"]
 
@@ -124,6 +216,7 @@ def test_trainings_and_curves_that_do_not_fit_are_refused(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = Path("results/demo.json").read_bytes()
+    write_scores(runs=2 if "4" in options else 1)
     for name, content in (("a", {"X": {}}), ("b", {"Y": {}}), ("c", {"X": 1}), ("d", {"X": {"data": [{"name": "x"}]}})):
         Path(f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     head = "system\tepoch\tupdates"
