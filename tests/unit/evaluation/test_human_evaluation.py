@@ -322,6 +322,80 @@ def test_spoilt_sheets_are_refused_by_name(tmp_path: Path, pattern: str, replace
         read_ratings(design, paths)
 
 
+def change_texts(path: Path, columns: list[str], change) -> None:
+    """Replace the cells of these columns by ``change(cells)``, and keep the other cells in their rows."""
+    with path.open(encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    for column in columns:
+        for row, cell in zip(rows, change([row[column] for row in rows]), strict=True):
+            row[column] = cell
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def changing_study(folder: Path, kind: str) -> tuple[Design, list[Path]]:
+    """Write a study with texts that spreadsheet programs change, and fill in its sheets."""
+    texts = ['=I said: "don\'t" \u2013 yes...', "12 May", "1.0", "a caf\u00e9\u00a0au lait", "", "-- 3"]
+    outputs = [SystemOutput(name, [[f"{text}{end}"] for text in texts], "") for name, end in (("A", ""), ("B", " x y"))]
+    sources = ["red cat", "old man", "blue dog", "big house", "green tree", "new car"]
+    design = make_design(outputs, sources, ["fluency", "adequacy"], kind=kind, num_sentences=6, num_raters=2, seed=4)
+    write_sheets(design, folder)
+    answer = "3" if kind == LIKERT else "A"
+    return design, [fill_in(folder / f"rater-{number}.csv", lambda *_: answer) for number in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "change"),
+    [
+        (LIKERT, ["item"], sorted),
+        (LIKERT, ["source"], sorted),
+        (LIKERT, ["text"], lambda cells: [*cells[1:], cells[0]]),
+        (LIKERT, ["text"], lambda cells: [cell.replace("au lait", "au the") for cell in cells]),
+        (COMPARE, ["item"], sorted),
+        (COMPARE, ["text A", "text B"], lambda cells: [*cells[1:], cells[0]]),
+    ],
+)
+def test_texts_that_are_not_those_of_their_items_are_refused(
+    tmp_path: Path, kind: str, columns: list[str], change
+) -> None:
+    design, paths = changing_study(tmp_path, kind)
+    change_texts(paths[1], columns, change)
+    with pytest.raises(
+        UserError, match=r"rater-2.csv: the \S.* of item-\w{6} is '.*', but the rater got '.*'; bring the"
+    ):
+        read_ratings(design, paths)
+
+
+def test_exchanged_sides_are_refused(tmp_path: Path) -> None:
+    design, paths = changing_study(tmp_path, COMPARE)
+    paths[0].write_text(
+        paths[0].read_text(encoding="utf-8").replace("text A,text B", "text B,text A"), encoding="utf-8"
+    )
+    with pytest.raises(UserError, match=r"rater-1\.csv: the text A of item-"):
+        read_ratings(design, paths)
+
+
+@pytest.mark.parametrize("kind", [LIKERT, COMPARE])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cells: [""] * len(cells),
+        lambda cells: [{"1.0": "1", "12 May": "12.05.2026"}.get(cell, cell.replace("\u00a0", "  ")) for cell in cells],
+        lambda cells: [cell.removeprefix("'").replace("...", "\u2026").replace("'", "\u2019") for cell in cells],
+        lambda cells: [" " + cell.replace("caf\u00e9", "cafe\u0301").replace("\u2013", "-") + " \n" for cell in cells],
+    ],
+    ids=["cleared", "spaces-numbers-dates", "quotes-dots", "accents-dashes-ends"],
+)
+def test_changes_of_spreadsheet_programs_are_accepted(tmp_path: Path, kind: str, change) -> None:
+    """The answers are read if texts were cleared or changed by a program. Names of items tell which text was rated."""
+    design, paths = changing_study(tmp_path, kind)
+    for path in paths:
+        change_texts(path, ["text"] if kind == LIKERT else ["text A", "text B"], change)
+    assert {len(answers) for answers in read_ratings(design, paths).values()} == {len(design.items)}
+
+
 def test_missing_and_repeated_raters(tmp_path: Path) -> None:
     design = study(tmp_path)
     first = fill_in(tmp_path / "rater-1.csv", lambda *_: "3")

@@ -42,14 +42,15 @@ KeyFormat = Literal["wean-human-evaluation-2"]
 KEY_FORMAT: KeyFormat = "wean-human-evaluation-2"
 #: Permitted answers for each kind of study.
 ANSWERS = {LIKERT: ("1", "2", "3", "4", "5"), COMPARE: ("A", "B", "tie")}
-#: Instructions for the raters and headings of the texts, for each kind of study.
+#: Instructions for the raters, for each kind of study.
 _INSTRUCTIONS = {
     LIKERT: "Rate every text on {} from 1 (very bad) to 5 (very good). Please answer everything.",
     COMPARE: "For every pair say which text is better, A, B or tie, on {}. Please answer everything.",
 }
-_TEXTS = {LIKERT: ["text"], COMPARE: ["text A", "text B"]}
+#: Headings of the texts, for each kind of study.
+TEXTS = {LIKERT: ["text"], COMPARE: ["text A", "text B"]}
 #: Names of the other columns of sheets, and the name of the mean over all criteria.
-_RESERVED = {"rater", "item", "source", *_TEXTS[LIKERT], *_TEXTS[COMPARE], "all"}
+_RESERVED = {"rater", "item", "source", *TEXTS[LIKERT], *TEXTS[COMPARE], "all"}
 
 
 class Item(Struct, frozen=True, forbid_unknown_fields=True):
@@ -227,7 +228,7 @@ def csv_sheet(design: Design, rater: str) -> str:
     """Return a rater's CSV sheet, with empty cells for the answers."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow(["rater", "item", "source", *_TEXTS[design.kind], *design.criteria])
+    writer.writerow(["rater", "item", "source", *TEXTS[design.kind], *design.criteria])
     for item in design.sheet(rater):
         texts = map(without_formula, (item.source, *item.texts))
         writer.writerow([rater, item.name, *texts, *("" for _ in design.criteria)])
@@ -243,6 +244,6 @@ def html_sheet(design: Design, rater: str) -> str:
         rater=rater,
         items=design.sheet(rater),
         instructions=_INSTRUCTIONS[design.kind].format(", ".join(design.criteria)),
-        headings=[heading.replace("text", "Text") for heading in _TEXTS[design.kind]],
+        headings=[heading.replace("text", "Text") for heading in TEXTS[design.kind]],
         answers=ANSWERS[design.kind],
     )

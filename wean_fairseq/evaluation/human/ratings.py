@@ -6,8 +6,10 @@ intervals, the paired t-test (likert) and the two-sided sign test without ties (
 
 import csv
 import io
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -17,7 +19,7 @@ import numpy.typing as npt
 from ...errors import UserError, name_some
 from ...optional import LazyModule
 from ..text_files import PathLike, decode_lines, read_bytes
-from .design import ANSWERS, LIKERT, Design, Item
+from .design import ANSWERS, LIKERT, TEXTS, Design, Item
 
 stats = LazyModule("scipy.stats")
 
@@ -26,6 +28,8 @@ Ratings = dict[str, dict[str, dict[str, str]]]
 #: One number per item (row) and rater (column).
 Values = npt.NDArray[np.float64]
 _LONGEST_NAME = 40
+#: A number or a date, which a spreadsheet program writes in another form.
+_REWRITTEN = re.compile(r"(?=.*\d)[\W\d_]*(?:[^\W\d_]+[\W\d_]*)?")
 
 
 def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
@@ -103,10 +107,34 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
     blank = [cell(row, "item") for row in rows if not all(cell(row, name) for name in design.criteria)]
     _refuse(blank, f"{path}: unanswered items", "ask the rater for them")
     answers = {cell(row, "item"): {name: cell(row, name) for name in design.criteria} for row in rows}
-    allowed = ANSWERS[design.kind]
-    wrong = [item for item, rated in answers.items() if not set(rated.values()) <= set(allowed)]
-    _refuse(wrong, f"{path}: answers that are none of {', '.join(allowed)} in", "correct them")
+    wrong = [item for item, rated in answers.items() if not set(rated.values()) <= set(ANSWERS[design.kind])]
+    _refuse(wrong, f"{path}: answers that are none of {', '.join(ANSWERS[design.kind])} in", "correct them")
+    _check_texts(design, rater, {cell(row, "item"): {name: cell(row, name) for name in places} for row in rows}, path)
     return rater, answers
+
+
+def _check_texts(design: Design, rater: str, shown: Mapping[str, Mapping[str, str]], path: PathLike) -> None:
+    """Refuse a sheet with other texts than the key, for example because one column was sorted alone.
+
+    Columns that were deleted and cells that were cleared are not compared.
+    """
+    for item in design.sheet(rater):
+        for column, expected in zip(["source", *TEXTS[design.kind]], [item.source, *item.texts], strict=True):
+            found = shown[item.name].get(column, "")
+            if found and not _REWRITTEN.fullmatch(expected) and _letters(found) != _letters(expected):
+                raise UserError(
+                    f"{path}: the {column} of {item.name} is {_shortened(found)!r}, but the rater got "
+                    f"{_shortened(expected)!r}; bring the cells of each row together again, or delete the column "
+                    f"{column!r} if only the rater's program has changed it."
+                )
+
+
+def _letters(text: str) -> str:
+    """Return the letters and digits of a text in one case.
+
+    Spreadsheet programs change spaces, quotation marks and dashes, and a sheet has a quotation mark before formulas.
+    """
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _refuse(names: list[str], what: str, remedy: str) -> None:
