@@ -2,18 +2,21 @@
 
 import math
 import re
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from ..errors import UserError
 from .metrics.base import FloatArray
 
 #: Chinese, Japanese, Thai, Lao, Burmese and Khmer have no spaces between words.
 SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _WORD = re.compile(r"\w+")
+_SYMBOL = re.compile(r"<+[^<>\s]*>+")  # unknown words, slots and tags in a log
 #: Number of compared lines, spread evenly over the text.
 _LOOKED_AT = 300
 #: The first number is the maximum number of lines that contain a rare word. A candidate line shares at least the second
@@ -41,6 +44,62 @@ def word_set(line: str) -> frozenset[str]:
         text = "".join(text.split())
         return frozenset(text[place : place + 2] for place in range(len(text) - 1))
     return frozenset(_WORD.findall(text))
+
+
+def letters(text: str) -> str:
+    """Return the letters and digits of a text in one case, which tokenisation and spreadsheet programs keep."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
+def check_logged_texts(
+    name: str, logged: Mapping[str, Sequence[str]], sources: Sequence[str] | None, references: Sequence[Sequence[str]]
+) -> Iterator[str]:
+    """Report a log of fairseq-generate whose sources are not the lines of the test set with their numbers.
+
+    Targets are only compared if there are no sources. They may be other texts than the references, so they are reported
+    if most of them are references of other sentences. Log lines may be tokenised, in pieces, in lower case, truncated,
+    and with symbols such as ``<unk>``. Therefore only their letters are compared.
+
+    Raises:
+        UserError: if most sources are other lines of the test set.
+    """
+    has_sources = sources is not None and "S" in logged
+    tag, role, texts = ("S", "source", [sources or []]) if has_sources else ("T", "reference", references)
+    lines = logged.get(tag, ())
+    own = [[letters(text[number]) for text in texts] for number in range(len(lines))]
+    places = {text: number for number, entries in reversed([*enumerate(own)]) for text in entries}
+    whole, different, moved = 0, [], {}
+    for number, line in enumerate(lines):
+        known = [letters(piece) for piece in _SYMBOL.split(line)]
+        is_whole = len(known) == 1 and known[0] != ""
+        whole += is_whole
+        if not any(_holds(text, known) for text in own[number]):
+            different.append(number)
+            if is_whole and known[0] in places:
+                moved[number] = places[known[0]]
+    in_other_order = 2 * len(moved) > whole
+    if in_other_order or (has_sources and (moved or 2 * len(different) > len(lines))):
+        first, place = next(iter(moved.items()), (different[0], None))
+        text = (
+            f"{name}: {len(moved or different)} {tag}- lines of its log are not the lines of the {role} with their "
+            f"numbers; the first is {tag}-{first} ({lines[first][:60]!r})"
+            f"{'' if place is None else f', which is line {place + 1} of the {role}'}; "
+            "give the files that fairseq-generate read."
+        )
+        if in_other_order and has_sources:
+            raise UserError(text)
+        yield text
+
+
+def _holds(text: str, pieces: Sequence[str]) -> bool:
+    """Return whether a text contains the pieces one after another."""
+    place = 0
+    for piece in pieces:
+        found = text.find(piece, place)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    return True
 
 
 @dataclass(frozen=True)

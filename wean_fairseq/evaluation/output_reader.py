@@ -91,12 +91,14 @@ class SystemOutput:
         nbest: the hypotheses of every sentence, best first. Every list has at least one entry, but an entry may be an
             empty text.
         notes: unusual properties of the file, one sentence each.
+        logged: the sources (``S``) and targets (``T``) in a log of fairseq-generate, if it has one for every sentence.
     """
 
     name: str
     nbest: list[list[str]]
     path: str
     notes: list[str] = field(default_factory=list)
+    logged: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def hypotheses(self) -> list[str]:
@@ -171,7 +173,10 @@ def read_generated(
         texts = logged["D"] if detokenised and logged["D"] else logged["H"]
         texts = [restore_slots(text, logged["S"], oov_source, index, path) for text in texts]
         nbest.append([join_pieces(text, remove_bpe) for text in texts])
-    return SystemOutput(name, nbest, str(path), [*_notes(sentences, nbest)])
+    numbered = [sentences[index].texts for index in range(len(sentences))]
+    logged = {tag: [text for texts in numbered for text in texts[tag]] for tag in "ST"}
+    complete = {tag: texts for tag, texts in logged.items() if len(texts) == len(sentences)}
+    return SystemOutput(name, nbest, str(path), [*_notes(sentences, nbest)], complete)
 
 
 def _notes(sentences: dict[int, LoggedSentence], nbest: list[list[str]]) -> Iterator[str]:

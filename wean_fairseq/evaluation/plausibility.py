@@ -7,14 +7,14 @@ escapes. Texts that are certainly wrong raise UserError. For other unusual prope
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from msgspec import Struct, convert
 
 from ..errors import UserError, name_some
-from .alignment import SPACELESS, Anchors, word_set
+from .alignment import SPACELESS, Anchors, check_logged_texts, word_set
 from .corpus import Corpus
 from .file_formats import NUMBER
 from .output_reader import SystemOutput
@@ -72,10 +72,15 @@ MARKS = convert(read_table("marks.toml")["marks"], list[Mark])
 
 @dataclass(frozen=True)
 class Side:
-    """One text of an evaluation: the outputs of one run, the source, or all references together."""
+    """One text of an evaluation: the outputs of one run, the source, or all references together.
+
+    Attributes:
+        logged: sources and targets in the log of the outputs, see `SystemOutput`.
+    """
 
     name: str
     lines: Sequence[str]
+    logged: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def filled(self) -> int:
@@ -111,7 +116,7 @@ class Texts:
     """
 
     def __init__(self, systems: Sequence[SystemOutput], corpus: Corpus) -> None:
-        self.systems = [Side(system.name, system.hypotheses) for system in systems]
+        self.systems = [Side(system.name, system.hypotheses, system.logged) for system in systems]
         self.corpus = corpus
         self.source = None if corpus.sources is None else Side("the source", corpus.sources)
         self.references = Side("the references", [line for text in corpus.references for line in text])
@@ -298,6 +303,12 @@ def check_alignment(texts: Texts) -> Iterator[str]:
                 yield f"reference {number} fits source {_UNRELATED}."
 
 
+def check_logs(texts: Texts) -> Iterator[str]:
+    """Report logs of other sources and targets, see `check_logged_texts`."""
+    for side in texts.systems:
+        yield from check_logged_texts(side.name, side.logged, texts.corpus.sources, texts.corpus.references)
+
+
 def check_exchange(texts: Texts) -> Iterator[str]:
     """Report systems nearer to the reference than to the source. --src and --ref may have been swapped."""
     if texts.source is None or len(texts.corpus.references) > 1 or len(texts.first.lines) < _FEWEST:
@@ -370,6 +381,7 @@ CHECKS: dict[Callable[[Texts], Iterator[str]], str] = {
     check_equal_texts: "",
     check_repetition: "",
     check_cut_outputs: "",
+    check_logs: "",
     check_alignment: "",
     check_exchange: "",
 }

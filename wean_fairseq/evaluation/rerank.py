@@ -11,11 +11,13 @@ import argparse
 import json
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
 from ..console import command_parser, counted, split_name, whole_number
 from ..errors import UserError
+from .alignment import check_logged_texts, letters
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
 from .metrics.registry import MetricSettings, build_metric
@@ -136,6 +138,11 @@ def rerank_command(argv: list[str]) -> str:
     signature = metric.get_signature().format()
     lines = [f"tuning set: {counted(len(corpus), 'sentence')}, {counted(len(corpus.references), 'reference')}", ""]
     lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
+    lines += [
+        f"warning: {warning}"
+        for system in tuning
+        for warning in check_logged_texts(system.name, system.logged, corpus.sources, corpus.references)
+    ]
     for system in (system for system in test if system.name == choice.search):
         write_atomically(args.output, "".join(f"{text}\n" for text in hypotheses_at_rank(system, choice.rank)))
         lines.append(f"{args.output}: {len(system.nbest)} lines, hypothesis {choice.rank} of {system.path}")
@@ -186,6 +193,7 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
             f"--tune has the searches {', '.join(tuned)} but --test has {', '.join(tested)}; "
             "give the same searches for both sets, by the same names."
         )
+    tuned_on = {Path(system.path).resolve() for system in tuning}
     for system in test:
         check_depth(system, ranks)
         if len(system.nbest) != len(test[0].nbest):
@@ -193,6 +201,13 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
                 f"{system.path} has {len(system.nbest)} sentences but {test[0].path} has {len(test[0].nbest)}; "
                 "give logs of one test set."
             )
+        if Path(system.path).resolve() in tuned_on:
+            raise UserError(f"{system.path} is a log of --tune and of --test; give other logs for the test set.")
+        # An S- line is the source in the words of the dictionary. It is the same for every search.
+        first, own = (list(map(letters, log.logged.get("S", ()))) for log in (test[0], system))
+        if first and own and own != first:
+            number = next(number for number, line in enumerate(own) if line != first[number])
+            raise UserError(f"S-{number} of {system.path} and of {test[0].path} differ; give logs of one test set.")
 
 
 def candidate_table(candidates: Sequence[Candidate], choice: Candidate, label: str) -> Table:

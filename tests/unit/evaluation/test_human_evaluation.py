@@ -550,6 +550,17 @@ def test_long_names_of_a_foreign_sheet_are_shortened(tmp_path: Path) -> None:
         assert len(str(error.value)) < 400
 
 
+def test_a_sheet_shows_no_source_of_another_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Test a log of the same sentences in another order."""
+    (tmp_path / "src").write_text("red cat\nold man\n", encoding="utf-8")
+    log = "".join(f"S-{number}\t{text}\nH-{number}\t-1\tx\n" for number, text in enumerate(["old man", "red cat"]))
+    (tmp_path / "log").write_text(log, encoding="utf-8")
+    command = ["sheet", "--generated", f"A={tmp_path}/log", "--src", f"{tmp_path}/src", "--sentences", "2"]
+    assert main([*command, "--out", str(tmp_path / "study")]) == 2
+    assert "A: 2 S- lines of its log are not the lines of the source" in capsys.readouterr().err
+    assert not (tmp_path / "study").exists()
+
+
 def test_command_line_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for system in systems():
         (tmp_path / system.name).write_text("\n".join(system.hypotheses) + "\n", encoding="utf-8")

@@ -326,6 +326,59 @@ def test_texts_of_another_test_set() -> None:
     )
 
 
+LOGGED = ["The red cat is here.", "A blue dog barks!", "Old men sleep.", "Birds of 2 kinds fly.", "It rains today."]
+
+
+def odd_logs(change: Callable[[list[str]], list[str]], tag: str = "S") -> list[str]:
+    """Return the oddities of a log with changed sources or targets. The references are equal to the sources."""
+    system = SystemOutput("A", [["a b"] for _ in LOGGED], "", logged={tag: change(LOGGED)})
+    found = find_oddities([system], Corpus([LOGGED], LOGGED))
+    return [sentence for _, sentence in found if "its log" in sentence]
+
+
+@pytest.mark.parametrize("move", [lambda lines: lines[::-1], lambda lines: [*lines[1:], lines[0]]])
+def test_a_log_in_another_order_is_refused(move: Callable[[list[str]], list[str]]) -> None:
+    """The first line that moved is given with its text, and with its place in the source."""
+    place = move(list("12345"))[0]
+    message = rf"^A: [45] S- lines of its log are not .* source .*; the first is S-0 \('.*'\), which is line {place} of"
+    with pytest.raises(UserError, match=message):
+        odd_logs(move)
+    with pytest.raises(UserError, match=message):
+        odd_logs(lambda lines: [line.lower().replace(".", " .") for line in move(lines)])
+    (warning,) = odd_logs(move, "T")
+    assert warning.startswith("A: ") and f"which is line {place} of the reference" in warning
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        str.lower,
+        lambda line: line.replace(".", " ."),
+        lambda line: line.replace("e", "e@@ "),
+        lambda line: "\u2581" + line.replace(" ", " \u2581").replace("r", "r "),
+        lambda line: line.replace(" is", " <unk>").replace("Old", "<oov-0>").replace("dog", "<<unk>>"),
+        lambda line: " ".join(line.split()[:2]),
+        lambda line: "<unk> <unk>",
+        lambda line: "",
+    ],
+    ids=["case", "tokens", "pieces", "sentencepiece", "unknown", "truncated", "all-unknown", "empty"],
+)
+@pytest.mark.parametrize("tag", ["S", "T"])
+def test_a_log_in_the_form_of_a_model_is_accepted(change: Callable[[str], str], tag: str) -> None:
+    assert odd_logs(lambda lines: list(map(change, lines)), tag) == []
+
+
+def test_a_log_of_a_few_or_of_unknown_other_sentences_is_reported() -> None:
+    (warning,) = odd_logs(lambda lines: [lines[1], lines[0], *lines[2:]])
+    assert warning == (
+        "A: 2 S- lines of its log are not the lines of the source with their numbers; the first is S-0 "
+        "('A blue dog barks!'), which is line 2 of the source; give the files that fairseq-generate read."
+    )
+    (warning,) = odd_logs(lambda lines: [f"another sentence {number}" for number, _ in enumerate(lines)])
+    assert "5 S- lines of its log" in warning and "('another sentence 0'); give" in warning
+    assert odd_logs(lambda lines: [f"another {line}" for line in lines], "T") == []
+
+
 def test_two_systems_with_one_text() -> None:
     systems = [SystemOutput(name, [[line] for line in OUTPUTS], "") for name in "AB"]
     texts = [text for _, text in find_oddities(systems, Corpus([REFERENCES], SOURCES))]

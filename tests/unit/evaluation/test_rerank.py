@@ -136,6 +136,30 @@ def test_nothing_of_the_test_set_moves_the_choice(run: Run) -> None:
     assert Path("out").read_text(encoding="utf-8") == "one x\ntwo x\n"
 
 
+def test_logs_of_one_search_for_both_sets_or_of_other_sentences_are_refused(run: Run) -> None:
+    """Test a tuning log as test log, and two searches with the sources of different test sets."""
+    before = sorted(Path().iterdir())
+    status, _, error = run(*TUNE, "--test", "12=./t12", "5=t5", "--output", "out")
+    assert (status, "./t12 is a log of --tune and of --test; give other logs" in error) == (2, True)
+    write_log("e5", TEST_FIVE, sources=["A man .", "a dog"])
+    write_log("e12", TEST_TWELVE, sources=["a man.", "a cat"])
+    status, _, error = run(*BOTH)
+    assert (status, "S-1 of e5 and of e12 differ; give logs of one test set." in error) == (2, True)
+    assert sorted(Path().iterdir()) == before
+    write_log("e12", TEST_TWELVE, sources=["a man.", "a dog"])
+    assert run(*BOTH)[0] == 0
+
+
+def test_tuning_logs_in_another_order_than_the_source_are_refused(run: Run) -> None:
+    write_log("t5", FIVE, sources=[*TUNE_SOURCES[1:], TUNE_SOURCES[0]])
+    status, _, error = run(*TUNE)
+    assert status == 2
+    assert "5: 3 S- lines of its log are not the lines of the source" in error
+    write_log("t5", FIVE, sources=TUNE_SOURCES)
+    write_log("t12", TWELVE, sources=TUNE_SOURCES)
+    assert "warning" not in run(*TUNE)[1]
+
+
 def test_of_equal_scores_the_first_wins(run: Run) -> None:
     """All four candidates are the same text.
 

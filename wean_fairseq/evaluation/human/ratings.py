@@ -7,7 +7,6 @@ intervals, the paired t-test (likert) and the two-sided sign test without ties (
 import csv
 import io
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from ...errors import UserError, name_some
 from ...optional import LazyModule
+from ..alignment import letters
 from ..text_files import PathLike, decode_lines, read_bytes
 from .design import ANSWERS, LIKERT, TEXTS, Design, Item
 
@@ -116,25 +116,19 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
 def _check_texts(design: Design, rater: str, shown: Mapping[str, Mapping[str, str]], path: PathLike) -> None:
     """Refuse a sheet with other texts than the key, for example because one column was sorted alone.
 
-    Columns that were deleted and cells that were cleared are not compared.
+    Columns that were deleted and cells that were cleared are not compared. Of the others, only letters and digits are
+    compared, because spreadsheet programs change spaces, quotation marks and dashes, and a sheet has a quotation mark
+    before formulas.
     """
     for item in design.sheet(rater):
         for column, expected in zip(["source", *TEXTS[design.kind]], [item.source, *item.texts], strict=True):
             found = shown[item.name].get(column, "")
-            if found and not _REWRITTEN.fullmatch(expected) and _letters(found) != _letters(expected):
+            if found and not _REWRITTEN.fullmatch(expected) and letters(found) != letters(expected):
                 raise UserError(
                     f"{path}: the {column} of {item.name} is {_shortened(found)!r}, but the rater got "
                     f"{_shortened(expected)!r}; bring the cells of each row together again, or delete the column "
                     f"{column!r} if only the rater's program has changed it."
                 )
-
-
-def _letters(text: str) -> str:
-    """Return the letters and digits of a text in one case.
-
-    Spreadsheet programs change spaces, quotation marks and dashes, and a sheet has a quotation mark before formulas.
-    """
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _refuse(names: list[str], what: str, remedy: str) -> None:
