@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct, ValidationError, convert
@@ -121,27 +122,28 @@ def _text_paths(item: Any, path: str = "", rank: int = len(_TEXT_KEYS)) -> Itera
 
 class _Text(Struct):
     text: str
+    score: float | None = None
 
 
 class _Line(Struct):
     """A line of ``wean-generate --jsonl``."""
 
     line: int
-    source: Any
+    source: list[str]
     outputs: list[_Text]
 
 
-def read_json_lines(lines: Sequence[str], path: PathLike) -> list[list[str]] | None:
-    """Return the n-best lists of the JSON lines of ``wean-generate --jsonl``, or None if the file has another format.
+def read_json_lines(lines: Sequence[str], path: PathLike) -> tuple[list[list[str]], list[str]] | None:
+    """Return the n-best lists and the sources of ``wean-generate --jsonl``, or None if the file has another format.
 
     Raises:
-        UserError: if a line is damaged, missing or repeated.
+        UserError: if a line is damaged, missing or repeated, or if its outputs are not ordered from best to worst.
     """
     # Several lines are looked at, because the first one may be damaged.
     beginning = (_parsed(line) for line in lines[:_LINES])
     if not any(isinstance(item, dict) and item.keys() >= {"line", "source", "outputs"} for item in beginning):
         return None
-    nbest = []
+    nbest, sources = [], []
     for number, line in enumerate(lines, start=1):
         try:
             content = convert(parse_json(line), _Line)
@@ -155,5 +157,14 @@ def read_json_lines(lines: Sequence[str], path: PathLike) -> list[list[str]] | N
                 f'{path}, line {number}: its "line" is {content.line}; keep the output of one run, unsorted and '
                 "complete."
             )
+        for better, worse in pairwise(content.outputs):
+            if better.score is None or worse.score is None:
+                continue
+            if better.score < worse.score or better == worse:
+                raise UserError(
+                    f"{path}, line {number}: its outputs are not best first, or one is there twice; keep the output "
+                    "of wean-generate unchanged."
+                )
         nbest.append([output.text for output in content.outputs] or [""])
-    return nbest
+        sources.append(" ".join(content.source).removesuffix("</s>"))
+    return nbest, sources

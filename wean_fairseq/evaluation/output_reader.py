@@ -91,7 +91,7 @@ class SystemOutput:
         nbest: the hypotheses of every sentence, best first. Every list has at least one entry, but an entry may be an
             empty text.
         notes: unusual properties of the file, one sentence each.
-        logged: the sources (``S``) and targets (``T``) in a log of fairseq-generate, if it has one for every sentence.
+        logged: the sources (``S``) and targets (``T``) that the file contains, if it has one for every sentence.
     """
 
     name: str
@@ -128,12 +128,14 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
     Raises:
         UserError: if the file is a log of fairseq-generate, an n-best list or a table, or has another format.
     """
-    lines, notes = read_lines(path), []
-    nbest = read_json_lines(lines, path)
-    if nbest is not None:
+    lines, notes, logged = read_lines(path), [], {}
+    generated = read_json_lines(lines, path)
+    if generated is not None:
+        nbest, logged["S"] = generated
         depth = max(map(len, nbest))
         notes = [
-            f"{Path(path).name} was read as JSON lines of wean-generate, with up to {depth} output(s) of a sentence."
+            f"{Path(path).name} was read as JSON lines of wean-generate, with up to {depth} output(s) of a sentence.",
+            *_short_lists(nbest, "line", 1),
         ]
     elif sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
         raise UserError(
@@ -143,7 +145,8 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
     else:
         check_format(lines, path)
         nbest = [[line] for line in lines]
-    return SystemOutput(name, [[join_pieces(text, remove_bpe) for text in texts] for texts in nbest], str(path), notes)
+    nbest = [[join_pieces(text, remove_bpe) for text in texts] for texts in nbest]
+    return SystemOutput(name, nbest, str(path), notes, logged)
 
 
 def read_generated(
@@ -179,12 +182,18 @@ def read_generated(
     return SystemOutput(name, nbest, str(path), [*_notes(sentences, nbest)], complete)
 
 
+def _short_lists(nbest: list[list[str]], place: str, start: int) -> Iterator[str]:
+    """Report n-best lists that are shorter than others. ``wean-generate`` writes no list for an empty line."""
+    longest = max(map(len, nbest))
+    lists = [(number, texts) for number, texts in enumerate(nbest, start) if place == "id" or texts != [""]]
+    short = [number for number, texts in lists if len(texts) < longest]
+    if short:
+        yield f"{len(short)} sentences have fewer than {longest} hypotheses ({place} {name_some(short)})."
+
+
 def _notes(sentences: dict[int, LoggedSentence], nbest: list[list[str]]) -> Iterator[str]:
     """Report n-best lists that are shorter than others, and a log whose outputs all equal their targets."""
-    longest = max(map(len, nbest))
-    short = [index for index, texts in enumerate(nbest) if len(texts) < longest]
-    if short:
-        yield f"{len(short)} sentences have fewer than {longest} hypotheses (id {name_some(short)})."
+    yield from _short_lists(nbest, "id", 0)
     logged = [sentence.texts for sentence in sentences.values()]
     echoes = all(texts["T"] and texts["T"] in (texts["H"][:1], texts["D"][:1]) for texts in logged)
     if echoes and (number := len(logged)) >= _SUSPICIOUS:

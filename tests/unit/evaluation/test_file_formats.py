@@ -108,7 +108,7 @@ def outputs_of_generate(tmp_path: Path, n_best: int, scores: bool = False, jsonl
     found = []
     for text in TEXTS:
         outputs = [Output(f"{text}{'!' * rank}", -0.5 - rank, ["x"], [True], None, None) for rank in range(n_best)]
-        found.append(Generated(["x"], [True], [] if text == TEXTS[2] else outputs))
+        found.append(Generated(["x", "</s>"], [True, True], [] if text == TEXTS[2] else outputs))
     args = Namespace(jsonl=jsonl, scores=scores)
     return write(tmp_path / "out", [generated_line(args, number, item) for number, item in enumerate(found, 1)])
 
@@ -171,6 +171,43 @@ def test_damaged_json_lines_of_wean_generate(harm: Callable, message: str, tmp_p
     path = outputs_of_generate(tmp_path, 1, jsonl=True)
     with pytest.raises(UserError, match=message):
         read_plain("A", write(path, harm(path.read_text("utf-8").splitlines())))
+
+
+def change_outputs(path: Path, change: Callable[[list], list]) -> Path:
+    """Change the outputs in the second line of ``wean-generate --jsonl``."""
+    lines = path.read_text("utf-8").splitlines()
+    entry = json.loads(lines[1])
+    entry["outputs"] = change(entry["outputs"])
+    return write(path, [lines[0], json.dumps(entry), *lines[2:]])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda outputs: outputs[::-1],
+        lambda outputs: [outputs[0], outputs[2], outputs[1]],
+        lambda outputs: [outputs[0], *outputs],
+    ],
+    ids=["worst-first", "last-two-exchanged", "repeated"],
+)
+def test_json_lines_that_are_not_best_first_are_refused(change: Callable[[list], list], tmp_path: Path) -> None:
+    path = change_outputs(outputs_of_generate(tmp_path, 3, jsonl=True), change)
+    with pytest.raises(UserError, match="out, line 2: its outputs are not best first, or one is there twice; keep"):
+        read_plain("A", path)
+
+
+def test_json_lines_have_the_sources_of_the_outputs(tmp_path: Path) -> None:
+    """The sources are compared with the test set like the S- lines of a log."""
+    assert read_plain("A", outputs_of_generate(tmp_path, 1, jsonl=True)).logged == {"S": ["x "] * 4}
+    assert read_plain("A", outputs_of_generate(tmp_path, 1)).logged == {}
+
+
+def test_short_lists_and_lists_without_scores_are_read(tmp_path: Path) -> None:
+    """The third line is empty and has no outputs, so it is not reported."""
+    path = change_outputs(outputs_of_generate(tmp_path, 3, jsonl=True), lambda outputs: outputs[:2])
+    assert read_plain("A", path).notes[1:] == ["1 sentences have fewer than 3 hypotheses (line 2)."]
+    path = change_outputs(outputs_of_generate(tmp_path, 3, jsonl=True), lambda outputs: [{"text": "a"}, *outputs])
+    assert read_plain("A", path).hypotheses[1] == "a"
 
 
 def test_a_repeated_input_is_named(tmp_path: Path) -> None:
