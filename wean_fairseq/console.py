@@ -130,6 +130,16 @@ def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, st
     return name, found
 
 
+def split_names(arguments: Sequence[str], option: str, value: str = "FILE") -> list[tuple[str, str]]:
+    """Split arguments of the form ``NAME=FILE`` with `split_name`, and refuse a repeated name."""
+    named = [split_name(argument, option, value) for argument in arguments]
+    names = [name for name, _ in named]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise UserError(f"{option or value}: the name {name!r} is given twice; give each {value} its own name.")
+    return named
+
+
 def check_name(name: str, said: str) -> None:
     """Raise ``UserError`` if tables and pages cannot show a name. The message starts with ``said``, its option."""
     if not name.isprintable() or not name.strip():

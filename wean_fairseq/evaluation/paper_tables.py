@@ -18,7 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from ..console import OneLineParser, counted, markdown, markdown_code, markdown_note, split_name
+from ..console import OneLineParser, counted, markdown, markdown_code, markdown_note, split_names
 from ..errors import UserError, printable
 from .corpus import COPY_ROW, Corpus, read_corpus
 from .evaluate import Resampling, evaluate
@@ -239,8 +239,7 @@ def read_released(arguments: Sequence[str]) -> dict[str, Result]:
         if any(row.outputs for row in rows.values())
     }
     results = {}
-    for argument in arguments:
-        data, folder = split_name(argument, "--released")
+    for data, folder in split_names(arguments, "--released"):
         if data not in sets:
             raise UserError(f"no outputs are released for {data!r}; choose from {', '.join(sets)}.")
         results[data] = score_released(data, Path(folder), sets[data])

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
-from ..console import command_parser, counted, split_name, whole_number
+from ..console import command_parser, counted, split_names, whole_number
 from ..errors import UserError
 from .alignment import check_logged_texts, letters
 from .corpus import Corpus, check_systems, describe_file, read_corpus
@@ -177,12 +177,7 @@ def read_searches(
 ) -> list[SystemOutput]:
     """Read the logs that are the arguments of the option ``option``."""
     sources = read_lines(oov_source) if oov_source else None
-    named = [split_name(argument, option) for argument in logs]
-    names = [name for name, _ in named]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"{option} has two searches called {name!r}; give every log its own name.")
-    return [read_output_log(args, name, path, sources) for name, path in named]
+    return [read_output_log(args, name, path, sources) for name, path in split_names(logs, option)]
 
 
 def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOutput], ranks: int) -> None:

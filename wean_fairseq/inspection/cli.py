@@ -15,7 +15,7 @@ from ..console import (
     configure_logging,
     print_message,
     print_text,
-    split_name,
+    split_names,
     whole_number,
 )
 from ..errors import UserError
@@ -57,12 +57,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def load_systems(args: argparse.Namespace) -> list[System]:
     """Load all checkpoints. Raise ``UserError`` if this fails, or if the arguments contradict each other."""
-    named = [split_name(argument, "", "MODEL") for argument in args.checkpoints]
-    names = [name for name, _ in named]
-    for name in names:
+    named = split_names(args.checkpoints, "", "MODEL")
+    for name, _ in named:
         check_name(name, "model")
-    if len(set(names)) < len(names):
-        raise UserError("two checkpoints have the same name: give each its own.")
     folders, texts, berts = (
         _broadcast(getattr(args, option) or ["-"], len(named), f"--{option}") for option in ("data", "text", "bert")
     )

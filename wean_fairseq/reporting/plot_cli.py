@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..console import command, command_parser, configure_logging, split_name, whole_number
+from ..console import command, command_parser, configure_logging, split_names, whole_number
 from ..errors import UserError, printable
 from ..evaluation import granularity as granularities
 from ..evaluation.system_arguments import paths_of
@@ -113,8 +113,7 @@ def _add_sentence_figures(commands: Any) -> None:
 
 
 def _curves(args: argparse.Namespace) -> Drawing:
-    logs = [split_name(argument, "", "LOG") for argument in args.logs]
-    histories = [read_history(name, path, args.subset) for name, path in logs]
+    histories = [read_history(name, path, args.subset) for name, path in split_names(args.logs, "", "LOG")]
     check_metrics(histories, args.metric)
     notes = [figures.summarise(history, metric) for metric in args.metric for history in histories]
     draw = partial(figures.draw_curves, histories, args.metric, training=args.training)

@@ -234,6 +234,10 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
             "nowhere is not a folder with results; give the one that wean-evaluate record writes.",
         ),
         (("--released", "pwkp"), "--released 'pwkp' is not of the form NAME=FILE"),
+        (
+            ("--released", "pwkp=a", "pwkp=b"),
+            "--released: the name 'pwkp' is given twice; give each FILE its own name.",
+        ),
         (("--released", "quora=released"), "no outputs are released for 'quora'; choose from pwkp, ew-sew."),
         (("--released", "pwkp=nowhere"), "nowhere is not a folder with the released outputs of pwkp; give one."),
         (("--released", "pwkp=results"), "results has no references; put them there, named Reference* or"),

@@ -205,7 +205,10 @@ def test_copied_words_and_pieces_are_put_back_before_scoring(run: Run) -> None:
         (("--ref", "ref"), "no search to choose from; give the logs of the tuning set with --tune NAME=LOG."),
         (("--tune", "t5", "--ref", "ref"), "--tune 't5' is not of the form NAME=FILE"),
         (("--tune", "5=t5"), "no reference file; give one or more with --ref."),
-        (("--tune", "5=t5", "5=t12", "--ref", "ref"), "--tune has two searches called '5'"),
+        (
+            ("--tune", "5=t5", "5=t12", "--ref", "ref"),
+            "--tune: the name '5' is given twice; give each FILE its own name.",
+        ),
         (("--tune", "5=t5", "--ref", "ref", "--metric", "sari"), "give that of the tuning set with --src."),
         ((*TUNE, "--metric", "copy-rate"), "--metric copy-rate does not say which hypothesis is better"),
         ((*TUNE, "--metric", "exact@10"), "--metric exact@10 does not say which hypothesis is better"),

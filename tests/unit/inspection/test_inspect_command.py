@@ -40,7 +40,7 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         (["=x.pt", "--data", "d"], "'=x.pt' is not of the form NAME=MODEL; write for example WEAN=x.pt."),
         (["a=", "--data", "d"], "'a=' is not of the form NAME=MODEL; write for example a=MODEL."),
         (["a\nb=x.pt", "--data", "d"], r"model: 'a\nb' is not a name that tables can show; choose another name."),
-        (["a=x.pt", "a=y.pt", "--data", "d"], "two checkpoints have the same name: give each its own."),
+        (["a=x.pt", "a=y.pt", "--data", "d"], "MODEL: the name 'a' is given twice; give each MODEL its own name."),
         (
             ["a=x.pt", "b=y.pt", "--data", "d", "e", "f"],
             "--data takes one value for all or one for each of the 2, and has 3.",

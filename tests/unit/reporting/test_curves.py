@@ -210,7 +210,11 @@ def test_the_same_curves_are_the_same_file(log, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["train.log"], "NAME=LOG"), (["WEAN=/nowhere/train.log"], "/nowhere/train.log does not exist")],
+    [
+        (["train.log"], "NAME=LOG"),
+        (["WEAN=/nowhere/train.log"], "/nowhere/train.log does not exist"),
+        (["A=x", "B=x", "A=y"], "LOG: the name 'A' is given twice; give each LOG its own name."),
+    ],
 )
 def test_errors_are_one_sentence(arguments, message, tmp_path, capsys):
     assert main(["curves", *arguments, "--output", str(tmp_path / "x")]) == 2
