@@ -143,6 +143,9 @@ def rerank_command(argv: list[str]) -> str:
         for system in tuning
         for warning in check_logged_texts(system.name, system.logged, corpus.sources, corpus.references)
     ]
+    tuned_on = {Path(system.path).resolve() for system in tuning}
+    for path in (system.path for system in test if Path(system.path).resolve() in tuned_on):
+        lines.append(f"warning: {path} is a log of --tune and of --test; give logs of two sets.")
     for system in (system for system in test if system.name == choice.search):
         write_atomically(args.output, "".join(f"{text}\n" for text in hypotheses_at_rank(system, choice.rank)))
         lines.append(f"{args.output}: {len(system.nbest)} lines, hypothesis {choice.rank} of {system.path}")
@@ -188,7 +191,6 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
             f"--tune has the searches {', '.join(tuned)} but --test has {', '.join(tested)}; "
             "give the same searches for both sets, by the same names."
         )
-    tuned_on = {Path(system.path).resolve() for system in tuning}
     for system in test:
         check_depth(system, ranks)
         if len(system.nbest) != len(test[0].nbest):
@@ -196,8 +198,6 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
                 f"{system.path} has {len(system.nbest)} sentences but {test[0].path} has {len(test[0].nbest)}; "
                 "give logs of one test set."
             )
-        if Path(system.path).resolve() in tuned_on:
-            raise UserError(f"{system.path} is a log of --tune and of --test; give other logs for the test set.")
         # An S- line is the source in the words of the dictionary. It is the same for every search.
         first, own = (list(map(letters, log.logged.get("S", ()))) for log in (test[0], system))
         if first and own and own != first:
