@@ -5,6 +5,8 @@ compare scores without the metrics. For files of older versions, `Evaluation` de
 """
 
 import math
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from .presets import METRIC_PRESETS, STANDARD
 #: Differences with a p-value below this number are marked with a star.
 SIGNIFICANT = 0.05
 
+_ROUNDING = 1e-6
 Probability = Annotated[float, Meta(ge=0, le=1)]
 
 if TYPE_CHECKING:
@@ -34,6 +37,11 @@ def format_score(score: float) -> str:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
+
+
+def _differ(number: float, other: float) -> bool:
+    """Return whether two numbers differ by more than rounding errors. NaN is not compared."""
+    return abs(number - other) > _ROUNDING * max(1.0, abs(number))
 
 
 class Column(Struct, frozen=True):
@@ -237,8 +245,45 @@ class Evaluation(Struct):
         for key in [*scored, *(test.metric for test in self.comparisons)]:
             if key not in self.columns or not self.columns[key].signature:
                 raise ValueError(f"Column {key!r} has no signature")
+        for fault in chain(self._file_faults(), self._score_faults(), self._test_faults()):
+            raise ValueError(fault)
         tests = [test for test in self.comparisons if test.p_values]
         self.outdated_tests, self.comparisons = len(self.comparisons) - len(tests), tests
+
+    def _file_faults(self) -> Iterator[str]:
+        """Describe files that contradict the scores. The file with the scores was then changed or merged by hand."""
+        number = self.data.sentences
+        for role, files in self.data.files.items():
+            for file in files:
+                if number and file.lines not in (0, number):
+                    yield f"{file.name!r} of {role} has {file.lines} lines, but there are {number} sentences"
+                if isinstance(file.system, str) and file.system not in self.scores:
+                    yield f"{file.name!r} is a file of {file.system!r}, which has no scores"
+
+    def _score_faults(self) -> Iterator[str]:
+        """Describe scores that contradict their runs, sentences or interval."""
+        number = self.data.sentences
+        for system, scores in self.scores.items():
+            for key, score in scores.items():
+                place = f"{key!r} of {system!r}"
+                if len(score.runs) > 1 and _differ(float(np.mean(score.runs)), score.score):
+                    yield f"{place} is {score.score}, but the mean of its runs is {float(np.mean(score.runs))}"
+                if number and isinstance(score.sentences, list) and len(score.sentences) != number:
+                    yield f"{place} has {len(score.sentences)} scores of sentences, but there are {number} sentences"
+                if score.interval and score.interval[0] > score.interval[1]:
+                    yield f"the interval of {place} ends below its start"
+
+    def _test_faults(self) -> Iterator[str]:
+        """Describe paired tests that contradict the scores."""
+        for test in self.comparisons:
+            first, second = (self.scores.get(name, {}).get(test.metric) for name in (test.baseline, test.system))
+            if first is None or second is None:
+                yield f"a test compares {test.system!r} with {test.baseline!r}, but one has no score {test.metric!r}"
+            elif max(len(first.runs), len(second.runs)) < 2 and _differ(second.score - first.score, test.difference):
+                yield (
+                    f"a test gives the difference {test.difference} of {test.system!r} and {test.baseline!r} by "
+                    f"{test.metric!r}, but their scores differ by {second.score - first.score}"
+                )
 
     def as_json(self, sentences: bool = False) -> dict[str, Any]:
         """Return the content of the JSON file. docs/evaluation.md describes it."""

@@ -95,6 +95,38 @@ def test_something_else_is_no_evaluation(change: dict[str, Any]) -> None:
         convert({**good, **change}, Evaluation)
 
 
+@pytest.mark.parametrize(
+    ("edit", "fault"),
+    [
+        (
+            lambda file: file["systems"]["A"]["bleu"].update(score=99.0),
+            "'bleu' of 'A' is 99.0, but the mean of its runs",
+        ),
+        (lambda file: file["systems"]["C"]["ter"].update(score=99.0), "a test gives the difference"),
+        (lambda file: file["pairwise"][-1].update(difference=7.0), "difference 7.0 of 'D' and 'C' by 'ter', but their"),
+        (lambda file: file["systems"]["D"]["ter"].update(ci=[3.0, 2.0]), "the interval of 'ter' of 'D' ends below its"),
+        (lambda file: file["systems"]["C"]["ter"]["sentences"].pop(), "'ter' of 'C' has 2 scores of sentences, but"),
+        (lambda file: file["data"].update(sentences=4), "'ref' of references has 3 lines, but there are 4 sentences"),
+        (lambda file: file["systems"].pop("D"), "'other' is a file of 'D', which has no scores"),
+        (lambda file: file["systems"]["D"].pop("ter"), "a test compares 'D' with 'C', but one has no score 'ter'"),
+    ],
+)
+def test_scores_that_were_edited_are_refused(run: Run, edit: Callable[[dict[str, Any]], object], fault: str) -> None:
+    """Edit one member of a file with systems of two runs, or of a file with systems of one run and their tests."""
+    for name, systems in (("runs", ["A=hyp", "A=other", "B=other", "B=hyp"]), ("tests", ["C=hyp", "D=other"])):
+        options = ["--ref", "ref", "--sentences", "--metric", "bleu", "ter", "--json", name]
+        assert run("--hyp", *systems, *options)[0] == 0
+    content = json.loads(Path("runs" if "'A'" in fault else "tests").read_text(encoding="utf-8"))
+    assert convert(content, Evaluation).scores
+    edit(content)
+    with pytest.raises(ValidationError) as error:
+        convert(content, Evaluation)
+    assert fault in str(error.value)
+    Path("edited").write_text(json.dumps(content), encoding="utf-8")
+    status = main(["record", "edited", "--experiment", "x", "--command", "c", "--seed", "1"])
+    assert (status, Path("results").exists()) == (2, False)
+
+
 def test_table_has_the_copy_row_signatures_counts_and_warnings(run: Run) -> None:
     status, out, _ = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src")
     lines = out.splitlines()

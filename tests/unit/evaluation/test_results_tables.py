@@ -79,7 +79,7 @@ def record(*options: str) -> int:
 def write_scores(runs: int) -> None:
     """Write an evaluation of X with this number of runs, next to the single run of a published system Y."""
     scores = {"score": 12.345, "signature": "sig", "ci": None}
-    several = {"bleu": scores | ({"runs": [12.0] * runs} if runs > 1 else {})}
+    several = {"bleu": scores | ({"runs": [12.345] * runs} if runs > 1 else {})}
     systems = {"copy-source": {"bleu": scores}, "X": several, "Y": {"bleu": scores}}
     Path("scores.json").write_text(json.dumps(EVALUATION | {"systems": systems}), encoding="utf-8")
 
