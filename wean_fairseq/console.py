@@ -73,6 +73,19 @@ class OneLineParser(argparse.ArgumentParser):
             sys.exit(status)
 
 
+class GivenOnce(argparse.Action):
+    """Action that stores a file. It refuses a second file, with which argparse would replace the first one."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        """Store the file."""
+        before = getattr(namespace, self.dest)
+        if before is not self.default and before != values:
+            parser.error(f"argument {option}: two files, {before!r} and {values!r}; give one of them")
+        setattr(namespace, self.dest, values)
+
+
 def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
     """Return the parser of a command. Its help ends with ``examples``, whose line breaks are kept."""
     shape = argparse.RawDescriptionHelpFormatter

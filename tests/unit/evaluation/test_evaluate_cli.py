@@ -127,6 +127,31 @@ def test_scores_that_were_edited_are_refused(run: Run, edit: Callable[[dict[str,
     assert (status, Path("results").exists()) == (2, False)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--src", "src", "--src", "other"], "argument --src: two files, 'src' and 'other'; give one of them"),
+        (["--groups", "src", "--groups", "other"], "argument --groups: two files, 'src' and 'other'; give one of"),
+        (["--set", "a", "--src", "src", "--src", "other"], "argument --src: two files, 'src' and 'other'; give one"),
+    ],
+)
+def test_two_files_of_one_option_are_refused(
+    run: Run, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("--hyp", "X=hyp", "--ref", "ref", *arguments)
+    assert (ended.value.code, message in capsys.readouterr().err) == (2, True)
+
+
+def test_one_file_may_be_repeated_and_a_set_may_have_another(run: Run) -> None:
+    files = ["--hyp", "X=hyp", "--ref", "ref", "--src", "src"]
+    assert run(*files, "--src", "src", "--metric", "bleu")[0] == 0
+    assert run(*files, "--metric", "bleu", "--json", "sets", "--set", "a", "--set", "b", "--src", "other")[0] == 0
+    sets = json.loads(Path("sets").read_text(encoding="utf-8"))["sets"]
+    assert [sets[name]["data"]["files"]["source"][0]["name"] for name in "ab"] == ["src", "other"]
+    assert [len(sets[name]["data"]["files"]["systems"]) for name in "ab"] == [1, 1]
+
+
 def test_table_has_the_copy_row_signatures_counts_and_warnings(run: Run) -> None:
     status, out, _ = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src")
     lines = out.splitlines()
