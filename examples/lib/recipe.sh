@@ -327,12 +327,14 @@ without_run() {
 }
 
 # decoded SYSTEM SET [ARGUMENTS...]: succeed if the outputs exist, are not older than the checkpoint, and were made by
-# the same search.
+# the same search. Fail with one sentence if they were changed since. Outputs of older versions have no checksum.
 decoded() {
   local outputs=$RUN/$1/$2
   shift 2
   [[ -f $outputs.log && ! ${outputs%/*}/checkpoint_best.pt -nt $outputs.log ]] || return
-  kept_search "$@" | cmp -s -- - "$outputs.search"
+  kept_search "$@" | cmp -s -- - "$outputs.search" || return
+  [[ ! -f $outputs.sha256 ]] || sha256sum <"$outputs.log" | cmp -s -- - "$outputs.sha256" ||
+    die "$outputs.log has changed since it was decoded: restore it, or remove it to decode again."
 }
 
 # lay_out_test FOLDER TEXT: write the test set in TEXT and the dictionaries to FOLDER, as fairseq's raw text.
@@ -363,7 +365,7 @@ generate() {
   ((GPUS == 0)) && device=(--cpu)
   say "decoding $set with $system (fairseq-generate)"
   lay_out_test "$raw" "${TEXT:-$RUN/text-$set}"
-  rm -f "$folder/$set.log.part"
+  rm -f "$folder/$set".{log.part,sha256}
   beside_others python -P -m wean_fairseq.training.progress --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count S- --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
     fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task "$task" --source-lang src --target-lang tgt \
@@ -377,6 +379,7 @@ generate() {
   if cmp -s -- "$folder/search.set" - <<<"$set"; then
     search_arguments "$@" | write_state "$folder/search.txt"
   fi
+  sha256sum <"$folder/$set.log" | write_state "$folder/$set.sha256"
   kept_search "$@" | write_state "$folder/$set.search"
 }
 

@@ -85,7 +85,7 @@ check_run() {
 check_kinds() {
   local entry name files=()
   for name in settings command .run.lock .trained .complete .preparing search.set '*.log' '*.log.part' '*.err' '*.out' \
-    '*.txt' '*.json' '*.jsonl' '*.tsv' '*.md' '*.search' '*.sources' '*.pt' '*.png' '*.pdf' '*.svg' '*.src' '*.tgt' test.known; do
+    '*.txt' '*.json' '*.jsonl' '*.tsv' '*.md' '*.search' '*.sha256' '*.sources' '*.pt' '*.png' '*.pdf' '*.svg' '*.src' '*.tgt' test.known; do
     files+=(-o -name "$name")
   done
   entry=$(find "$1" -mindepth 1 -maxdepth 5 -type d '(' "${files[@]:1}" ')' -print -quit)

@@ -125,6 +125,22 @@ def test_changed_inputs_and_settings_are_refused(walked: tuple[Path, str]) -> No
     assert "of fairseq-generate (--bea x): unrecognized arguments: --bea x" in refused(folder, SEARCH_FLAGS="--bea x")
 
 
+def test_outputs_that_were_edited_are_not_scored(walked: tuple[Path, str]) -> None:
+    """Test a log of decoding with two exchanged lines, and the log of an older version, which has no checksum."""
+    folder = walked[0]
+    log = folder / "run" / "seq2seq_lstm" / "test.log"
+    written, scores = log.read_bytes(), (folder / "run" / "test.json").read_bytes()
+    first, second, *rest = written.splitlines(keepends=True)
+    log.write_bytes(b"".join([second, first, *rest]))
+    assert "test.log has changed since it was decoded: restore it, or remove it to decode again" in refused(folder)
+    assert (folder / "run" / "test.json").read_bytes() == scores
+    log.write_bytes(written)
+    checksum = log.with_suffix(".sha256")
+    assert checksum.read_text(encoding="utf-8") == f"{hashlib.sha256(written).hexdigest()}  -\n"
+    checksum.unlink()
+    assert "decoding test with seq2seq_lstm: done before" in succeed(folder)
+
+
 def test_training_on_leaves_a_new_model_scores_and_report(walked: tuple[Path, str]) -> None:
     folder = walked[0]
     before = contents(folder / "run")
