@@ -246,7 +246,7 @@ def test_without_a_log_the_checksums_are_compared(data, kind):
         log.symlink_to("moved" if kind == "link to the same" else "nothing")
     begin_training(data)
     flip(data / "train.src-tgt.src.bin", 0)
-    with pytest.raises(UserError, match="train.src-tgt.src.bin has changed since"):
+    with pytest.raises(UserError, match=r"train\.src-tgt\.src\.bin has changed since"):
         begin_training(data)
 
 
