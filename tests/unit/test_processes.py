@@ -43,7 +43,9 @@ def test_recipes_refuse_more_gpus_than_there_are(tmp_path: Path) -> None:
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    expected = "GPUS is 5, more than this machine has: give GPUS=0 for the CPU, on which PROCESSES=5 trains in 5 processes."
+    expected = (
+        "GPUS is 5, more than this machine has: give GPUS=0 for the CPU, on which PROCESSES=5 trains in 5 processes."
+    )
     assert sentence(bash(tmp_path, ":", GPUS="5", PATH=path)) == expected
     assert bash(tmp_path, ":", GPUS="1", PATH=path).returncode == 0
     assert bash(tmp_path, ":", GPUS="5", PATH=path, SBATCH=str(tmp_path / "array")).returncode == 0
