@@ -222,14 +222,29 @@ def print_text(text: str) -> None:
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        # Python writes the rest of the buffer at exit, see `exit_status`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise UserError(
-            f"cannot write to standard output: {error.strerror}; make room, or send it elsewhere."
-        ) from None
+        discard_unwritable_output()
+        raise unwritable("standard output", error) from None
+
+
+def unwritable(name: str, error: OSError, rest: str = "") -> UserError:
+    """Return the error of an output that cannot be written. ``rest`` is the end of its message."""
+    return UserError(f"cannot write to {name}: {error.strerror}; make room, or send it elsewhere{rest}.")
+
+
+def discard_unwritable_output() -> None:
+    """Redirect standard output to the null device if it cannot be written.
+
+    Python writes the rest of its buffer when it exits, and this write would fail with a traceback.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):  # standard output may be an object without a file descriptor
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable_cells(line: str) -> str:
@@ -307,11 +322,7 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
         if result:
             print_text(result)
     except BrokenPipeError:  # the program that reads the output has closed the pipe
-        # Python writes the rest of its buffer when it exits, and this write would fail with a traceback. Therefore the
-        # output is redirected to the null device.
-        if sys.stdout is not None:
-            with suppress(OSError):  # standard output may be an object without a file descriptor
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_unwritable_output()
         return BROKEN_PIPE
     except (KeyboardInterrupt, Exception) as error:
         if is_interrupt(error):

@@ -128,6 +128,7 @@ check_variables() {
   most=$((4 * $(nproc --all)))
   ((most >= 64)) || most=64
   need_number GPUS "${GPUS-}" 0 "$most"
+  need_gpus
   for name in JOBS PROCESSES OMP_NUM_THREADS; do
     need_number "$name" "${!name-}" 1 "$most"
   done
@@ -157,6 +158,23 @@ check_variables() {
   [[ ! -e $SBATCH && ! -L $SBATCH ]] || die "SBATCH must be a new file, but there is $SBATCH already: choose another name."
   [[ $RUN != *[:,]* && $RUN != *\$\{* ]] || die "RUN has : or , or \${ in its name, which fairseq splits or replaces: choose another than $RUN."
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
+}
+
+# gpus: print the number of GPUs that nvidia-smi finds.
+gpus() { { nvidia-smi --list-gpus 2>/dev/null || true; } | wc -l; }
+
+# torch_gpus: print the number of GPUs that torch finds, also those of other vendors. This takes seconds.
+torch_gpus() {
+  local number
+  number=$(python -P -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null) || number=0
+  whole_number "$number"
+}
+
+# need_gpus: check that the machine has GPUS. A computer that only writes a job array needs none.
+need_gpus() {
+  [[ ${GPUS:-0} != 0 && -z $SBATCH ]] || return 0
+  (($(gpus) >= GPUS)) || (($(torch_gpus) >= GPUS)) ||
+    die "GPUS is $GPUS, more than this machine has: give GPUS=0 for the CPU, on which PROCESSES=$GPUS trains in $GPUS processes."
 }
 
 # need_number NAME VALUE LEAST [MOST]: check that VALUE is empty or a whole number of at least LEAST and at most MOST.

@@ -73,9 +73,7 @@ SEEDS=${seeds[*]-}
 for name in DATA RUN TURK PWKP QUORA TWITTER_URL BERT VECTORS VOCAB WORD2VEC GLOVE SBATCH FROM SENTENCE_MODEL; do
   [[ ${!name-} != -* ]] || printf -v "$name" './%s' "${!name}"
 done
-if [[ -z ${GPUS:-} ]]; then
-  GPUS=$({ nvidia-smi --list-gpus 2>/dev/null || true; } | wc -l)
-fi
+[[ -n ${GPUS:-} ]] || GPUS=$(gpus)
 # OpenMP accepts a list with one number per nesting level. Only the first level is used.
 [[ ! ${OMP_NUM_THREADS:-} =~ ^[0-9]+(\ *,\ *[0-9]+)+$ ]] || OMP_NUM_THREADS=${OMP_NUM_THREADS%%[ ,]*}
 TABLE=$RUN

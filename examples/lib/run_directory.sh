@@ -60,6 +60,8 @@ check_run() {
   local root entry
   [[ -d $TABLE ]] || return 0
   root=$(realpath -- "$TABLE")
+  [[ $root != / && $root != "$(realpath -m -- "${HOME:-/}")" ]] ||
+    die "RUN is $root, which is not for the files of a recipe: set RUN to a new or an empty directory."
   entry=$(find "$root" -maxdepth 6 -type d ! '(' -readable -writable -executable ')' -print -quit 2>/dev/null || true)
   [[ -z $entry ]] || refuse "$entry cannot be read and written: set RUN to another directory, or change its permissions."
   while IFS= read -r -d '' entry; do

@@ -75,8 +75,9 @@ def run(tmp_path):
     """
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, content in (("train", TRAIN), ("generate", GENERATE)):
-        program = programs / f"fairseq-{name}"
+    found = "\nprint('GPU 0: x')\nprint('GPU 1: x')\n"
+    for name, content in (("fairseq-train", TRAIN), ("fairseq-generate", GENERATE), ("nvidia-smi", found)):
+        program = programs / name
         program.write_text(f"#!{sys.executable}{content}", encoding="utf-8")
         program.chmod(0o755)
     recipe = tmp_path / "recipe.sh"

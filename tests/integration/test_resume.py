@@ -2,14 +2,27 @@
 
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.integration.commands import generate, needed_globals, train
+from tests.integration.commands import (
+    ADAM,
+    IN_ONE,
+    TASK,
+    TINY,
+    USER_DIR,
+    WEAN,
+    command_line,
+    generate,
+    needed_globals,
+    train,
+)
 from tests.integration.observed import assert_same_end, assert_same_random_numbers, observed_train
+from tests.integration.warm import ENVIRONMENT
 from tests.reliability import Reliability
 from wean_fairseq.checkpoints.resume import updates_of
 
@@ -68,6 +81,37 @@ def test_ctrl_c_loses_no_update(data: Path, tmp_path: Path, uninterrupted: Path)
     said = observed_train(data, tmp_path, *SETTINGS, *BLEU)
     assert_resumed_from(said, tmp_path, 2, int(stopped[0]))
     assert_same_end(tmp_path / LAST, uninterrupted)
+
+
+def lost(redirection: str, *line: object) -> tuple[int, list[str]]:
+    """Run a command whose output is lost. Return its exit status and its lines of errors."""
+    script = f'"$@" {redirection}; exit "${{PIPESTATUS[0]}}"'
+    command = ["bash", "-c", script, "bash", *map(str, line)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    return done.returncode, [line for line in done.stderr.splitlines() if line.startswith("wean_fairseq: ")]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_command_whose_output_is_lost_fails(data: Path, checkpoint: Path, tmp_path: Path) -> None:
+    """Check that a training saves its updates first.
+
+    Python's logging printed a traceback for every line, and the status was 0. 141 is a shell's status for SIGPIPE.
+    """
+    command = command_line(
+        "fairseq-train", data, *WEAN, *TINY, *TASK, *ADAM, *IN_ONE, *SETTINGS, "--save-dir", tmp_path
+    )
+    status, said = lost(">/dev/full", *command)
+    written = "wean_fairseq: error: cannot write to {}: No space left on device; make room, or send it elsewhere{}."
+    stopped = f"; stopped after update 1; the same command resumes from {tmp_path / LAST}"
+    assert (status, said) == (1, [written.format("standard output", stopped)])
+    assert updates_of(torch.load(tmp_path / LAST, weights_only=True)) == 1
+    assert lost("| true", *command) == (141, [])
+    assert updates_of(torch.load(tmp_path / LAST, weights_only=True)) == 2
+    command = command_line("fairseq-generate", data, "--user-dir", USER_DIR, *TASK, "--path", checkpoint, "--cpu")
+    assert lost(">/dev/full", *command) == (1, [written.format("the output", "")])
+    assert lost("| true", *command) == (141, [])
+    status, (said,) = lost(">&-", *command)
+    assert (status, said.split(",")[0]) == (1, "wean_fairseq: error: standard output is closed")
 
 
 # --- the whole matrix -----------------------------------------------------------------------------------------------

@@ -35,6 +35,24 @@ def test_recipes_refuse_more_processes(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_recipes_refuse_more_gpus_than_there_are(tmp_path: Path) -> None:
+    """Five processes trained on the CPU of a machine without a GPU."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, text in (("nvidia-smi", "echo GPU 0: x"), ("python", "echo 0")):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    expected = (
+        "GPUS is 5, more than this machine has: give GPUS=0 for the CPU, on which PROCESSES=5 trains in 5 processes."
+    )
+    assert sentence(bash(tmp_path, ":", GPUS="5", PATH=path)) == expected
+    assert bash(tmp_path, ":", GPUS="1", PATH=path).returncode == 0
+    assert bash(tmp_path, ":", GPUS="5", PATH=path, SBATCH=str(tmp_path / "array")).returncode == 0
+    (programs / "python").write_text("#!/bin/sh\necho 5\n")  # torch finds GPUs of another vendor
+    assert bash(tmp_path, ":", GPUS="5", PATH=path).returncode == 0
+
+
 def test_the_processes_of_all_jobs_count(tmp_path: Path) -> None:
     said = sentence(bash(tmp_path, ":", JOBS=str(MOST_PROCESSES // 2), PROCESSES="3"))
     number = MOST_PROCESSES // 2 * 3

@@ -62,6 +62,17 @@ def test_a_directory_of_the_user_is_refused_and_unchanged(tmp_path: Path, files:
     assert content(run) == before
 
 
+def test_the_root_and_the_home_directory_are_no_run_directories(tmp_path: Path) -> None:
+    """A home directory may be empty, or may have only hidden files, which are ignored in other directories."""
+    home = write(tmp_path / "home", {".profile": "mine"})
+    (tmp_path / "link").symlink_to(home)
+    for run, named in (("/", "/"), (f"{tmp_path}/link/", home)):
+        said = sentence(bash(tmp_path, "true", RUN=run, HOME=str(home)))
+        assert said == (
+            f"RUN is {named}, which is not for the files of a recipe: set RUN to a new or an empty directory."
+        )
+
+
 @pytest.mark.parametrize("name", ["FIFO", "link", "folder/tool.err"])
 def test_no_entry_of_a_users_directory_is_to_be_removed(tmp_path: Path, name: str) -> None:
     """The message for RUN=/etc was to remove a socket from there."""

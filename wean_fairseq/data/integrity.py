@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,8 @@ from fairseq.data.huffman import HuffmanMMapIndex
 from fairseq.data.indexed_dataset import IndexedDataset, MMapIndexedDataset, _code_to_dtype
 
 from ..errors import UserError
-from ..storage.data_files import LOG, record
-from ..storage.files import check_whole, open_regular, read_regular, sha256_of
+from ..storage.data_files import LARGEST_LOG, LOG, record
+from ..storage.files import check_whole, open_regular, read_regular
 from ..storage.manifest import Manifest, check_file
 
 logger = logging.getLogger(__name__)
@@ -156,7 +157,25 @@ def checksum_of(folders: list[Path], split: str) -> str | None:
 
 
 def _valid_manifest(folder: Path) -> Manifest | None:
-    """Return the checksums of a folder, or ``None`` if fairseq-preprocess has written into it since then."""
+    """Return the checksums of a folder, or ``None`` if fairseq-preprocess has written into it since then.
+
+    fairseq-preprocess appends to its log, so the recorded log is then the beginning of the current one.
+
+    Raises:
+        UserError: if the log is another one. Whether the data is the recorded data is then unknown.
+    """
     manifest, log = Manifest(folder), folder / LOG
     digests = manifest.digests.get(LOG)
-    return None if digests and log.is_file() and sha256_of(log) not in digests else manifest
+    if not digests or not log.is_file():
+        return manifest
+    content, prefix = read_regular(log, LARGEST_LOG), hashlib.sha256()
+    if hashlib.sha256(content).hexdigest() in digests:
+        return manifest
+    for line in (b"", *BytesIO(content)):  # its lines end with a line feed only
+        prefix.update(line)
+        if prefix.hexdigest() in digests:
+            return None
+    raise UserError(
+        f"{log} was changed or shortened since its checksum was written to {manifest.path}, so it does not show "
+        f"whether the data was made again: restore it, or run wean-checksum on {folder} if its data is right."
+    )

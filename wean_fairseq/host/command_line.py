@@ -4,6 +4,7 @@ import argparse
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import Any, NoReturn
 
@@ -14,9 +15,10 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
-from ..console import OneLineParser
+from ..console import OneLineParser, print_text
 from ..errors import UserError, similar
 from ..ranges import flag
+from .interruption import checked_outputs
 from .options import check_decoding, check_numbers
 from .patches import Original
 from .settings import escape_on_terminals
@@ -45,13 +47,15 @@ def parse_args_and_arch(
     if input_args is None:  # the command line of the process
         escape_on_terminals()
     parser.error = error  # type: ignore[method-assign]  # argparse prints pages of usage, and control characters
+    parser.print_help = lambda: print_text(parser.format_help())  # type: ignore[misc,assignment]
     named = _names(sys.argv[1:] if input_args is None else input_args)
     if named.help and named.arch in ARCH_MODEL_REGISTRY and "arch" in _actions(parser):
         _print_help(parser.prog, named)
         parser.exit()
     if not named.help:
         _check(parser, named)
-    parsed = original(parser, input_args, *args, **kwargs)
+    with nullcontext() if input_args is not None else checked_outputs():
+        parsed = original(parser, input_args, *args, **kwargs)
     values = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for the length of the schedule
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")

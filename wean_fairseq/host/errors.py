@@ -18,7 +18,7 @@ from fairseq.registry import REGISTRIES
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from ..console import open_standard_error
+from ..console import discard_unwritable_output, open_standard_error
 from ..errors import explanations, one_line, sentence_of
 
 # torch's messages if the other process of a connection has ended or does not answer.
@@ -53,6 +53,7 @@ def show_errors_as_sentences() -> None:
 def _report(
     previous: Any, kind: type[BaseException], error: BaseException, traceback: TracebackType | None = None
 ) -> None:
+    discard_unwritable_output()
     sentence = None if os.environ.get("WEAN_TRACEBACK") else sentence_of(error)
     if sentence is None:
         previous(kind, error, traceback)
@@ -85,7 +86,7 @@ def _explain_part(error: BaseException) -> str | None:
 def _explain_known(error: BaseException) -> str | None:
     """Explain errors that are recognised by their messages and by the functions that raise them."""
     message = one_line(error)
-    place, function = _raised_by(error)
+    place, function = raised_by(error)
     module = place.partition(".")[0]
     is_no_package = module == "fairseq" and isinstance(error, ImportError) and "install" in message
     if is_no_package or (isinstance(error, RuntimeError | AssertionError) and _NO_GPU.search(message)):
@@ -143,7 +144,7 @@ def _reason(error: BaseException) -> str:
     return one_line(error)[:200] or str(extract_tb(error.__traceback__)[-1].line)
 
 
-def _raised_by(error: BaseException) -> tuple[str, str]:
+def raised_by(error: BaseException) -> tuple[str, str]:
     """Return the names of the module and of the function that raised an error."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     if not frames:

@@ -13,6 +13,7 @@ from ..errors import UserError
 from ..ranges import MOST_PROCESSES, check_range
 from ..storage.data_files import check_text
 from ..storage.files import LARGEST_TEXT, check_size, open_input, read_regular
+from .interruption import checked_outputs
 from .patches import Original
 
 
@@ -90,7 +91,8 @@ def preprocess(original: Original, args: Any) -> Any:
             dictionary = Path(args.destdir, f"dict.{side}.txt" if side else "dict.txt")
             if not given and dictionary.exists():
                 raise FileExistsError(str(dictionary))
-        return original(args)
+        with checked_outputs():
+            return original(args)
     except FileExistsError as error:
         raise UserError(f"{error.filename or error} exists already: choose another --destdir, or delete it.") from error
     except ValueError:  # fairseq's error for a text that is not UTF-8 names neither file nor line

@@ -1,9 +1,14 @@
-"""Handle Ctrl-C during a training: finish the update, write a checkpoint, and end the command with one sentence."""
+"""End a command of fairseq with one sentence after Ctrl-C, or if its output or its log cannot be written.
+
+A training first finishes the update and writes a checkpoint.
+"""
 
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import parent_process
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -11,18 +16,32 @@ from typing import Any
 from fairseq import checkpoint_utils
 
 from ..checkpoints.resume import LAST
-from ..console import INTERRUPTED, is_interrupt, print_message
+from ..console import (
+    BROKEN_PIPE,
+    INTERRUPTED,
+    discard_unwritable_output,
+    is_interrupt,
+    print_message,
+    print_text,
+    standard_output,
+    unwritable,
+)
 from ..errors import UserError
 from . import launchers, precision
+from .errors import raised_by
 from .patches import Original
+
+_PRINTING = ("fairseq_cli.", print_text.__module__)  # modules that print to standard output
 
 
 class _Watch:
-    """Waits for Ctrl-C while a training with one process runs."""
+    """Waits for Ctrl-C while a training with one process runs, and for a failed write while any command runs."""
 
     def __init__(self) -> None:
+        self.is_command = False
         self.active = False
         self.asked = False
+        self.failed: tuple[str, OSError] | None = None  # the first output that could not be written, and the error
 
     def start(self) -> None:
         """Handle the next Ctrl-C, unless SIGINT has another handler or is ignored, as in background processes."""
@@ -40,53 +59,116 @@ class _Watch:
         if signal.getsignal(signal.SIGINT) == self._ask:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
+    @property
+    def ends(self) -> bool:
+        """Whether the training is to end after this update."""
+        return self.asked or self.failed is not None
+
+    def check_outputs(self, rest: str = "") -> None:
+        """End the command if an output cannot be written, silently if it is a pipe whose reader has ended."""
+        try:
+            standard_output().flush()
+        except OSError as failure:
+            end_because_of("standard output", failure)
+        if self.failed is not None:
+            discard_unwritable_output()
+            name, error = self.failed
+            if isinstance(error, BrokenPipeError):
+                sys.exit(BROKEN_PIPE)
+            raise unwritable(name, error, rest) from None
+
 
 _watch = _Watch()  # the watch that waits for Ctrl-C in the running training
 
 
+def is_command() -> bool:
+    """Return True if this process runs a command of fairseq, or is one of its processes."""
+    return _watch.is_command or parent_process() is not None
+
+
+def end_because_of(name: str, error: OSError) -> None:
+    """Let the command end because the output ``name`` cannot be written. A training finishes its update first."""
+    if is_command():
+        _watch.failed = _watch.failed or (name, error)
+
+
+@contextmanager
+def checked_outputs() -> Iterator[_Watch]:
+    """Run a command of fairseq in a ``with`` statement, which fails if its output or a log cannot be written.
+
+    Raises:
+        UserError: if one cannot be written. The message names it.
+        SystemExit: if the program that reads standard output has ended.
+    """
+    global _watch  # noqa: PLW0603 - fairseq hands nothing from here to its loop
+    watch = _watch = _Watch()
+    watch.is_command = True
+    try:
+        watch.check_outputs()
+        yield watch
+        watch.check_outputs()
+    except OSError as error:
+        # other modules raise it, for example, if a process that loads batches has ended
+        if error.filename is None and raised_by(error)[0].startswith(_PRINTING):
+            end_because_of("the output", error)
+            watch.check_outputs()
+        raise
+    finally:
+        discard_unwritable_output()
+        watch.is_command = False
+
+
 def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
     """Run a command of fairseq after adapting its options to this machine. Ctrl-C ends it with one sentence."""
-    global _watch  # noqa: PLW0603 - fairseq hands nothing from here to its loop
     precision.adapt_precision(cfg)
     launchers.use_gloo(cfg)
     trains = "validate_and_save" in getattr(main, "__globals__", {})
-    _watch = _Watch()
-    _watch.active = trains and cfg.distributed_training.distributed_world_size == 1
     first_rank = cfg.distributed_training.distributed_rank
-    try:
-        original(cfg, main, **kwargs)
-        # fairseq has set the rank to None if it started the processes itself, from the given rank on
-        rank = cfg.distributed_training.distributed_rank
-        if trains and not (first_rank if rank is None else rank):
-            _check_saved(cfg.checkpoint)
-    except (KeyboardInterrupt, Exception) as error:
-        if not is_interrupt(error):
-            raise
-        hint = "; the same command resumes from the last checkpoint, if there is one" if trains else ""
-        print_message("wean_fairseq", f"stopped at once{hint}.")
-        sys.exit(INTERRUPTED)
-    finally:
-        _watch.stop()
-        _watch.active = False
+    with checked_outputs() as watch:
+        watch.active = trains and cfg.distributed_training.distributed_world_size == 1
+        try:
+            original(cfg, main, **kwargs)
+            # fairseq has set the rank to None if it started the processes itself, from the given rank on
+            rank = cfg.distributed_training.distributed_rank
+            if trains and not (first_rank if rank is None else rank):
+                _check_saved(cfg.checkpoint)
+        except (KeyboardInterrupt, Exception) as error:
+            if not is_interrupt(error):
+                raise
+            hint = "; the same command resumes from the last checkpoint, if there is one" if trains else ""
+            print_message("wean_fairseq", f"stopped at once{hint}.")
+            sys.exit(INTERRUPTED)
+        finally:
+            watch.stop()
+            watch.active = False
 
 
 def validate_and_save(
     original: Original, cfg: Any, trainer: Any, task: Any, epoch_itr: Any, valid_subsets: Any, end_of_epoch: bool
 ) -> Any:
-    """Call fairseq's function of this name, which runs after every update. After Ctrl-C, save a checkpoint and exit."""
+    """Call fairseq's function of this name, which runs after every update.
+
+    After Ctrl-C or a failed write of the log, save a checkpoint and exit.
+    """
     watch = _watch
     if watch.active and not watch.asked:
         watch.start()
-    if end_of_epoch or not watch.asked:
+    if end_of_epoch or not watch.ends:
         result = original(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
-    if not watch.asked:
+    if not watch.ends:
         return result
-    if not end_of_epoch:
+    if not end_of_epoch and watch.active:
         checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
-    print_message(
-        "wean_fairseq", f"stopped after update {trainer.get_num_updates()}; {_saved_checkpoint(cfg.checkpoint)}."
-    )
+    stopped = f"stopped after update {trainer.get_num_updates()}; {_saved_checkpoint(cfg.checkpoint)}"
+    watch.check_outputs(f"; {stopped}")
+    print_message("wean_fairseq", f"{stopped}.")
     sys.exit(INTERRUPTED)
+
+
+def generate(original: Original, cfg: Any) -> Any:
+    """Run fairseq-generate, which does not call ``run_command``."""
+    with checked_outputs():
+        return original(cfg)
 
 
 def _check_saved(cfg: Any) -> None:

@@ -47,6 +47,9 @@ _AT_LEAST = {  # minimum of the options that have no maximum, as section.name
 }
 for _least, _names in _AT_LEAST.items():
     _OF_TRAINING |= {(section, name): (_least, ANY) for section, _, name in (n.partition(".") for n in _names.split())}
+# Options that cannot be empty, but that fairseq takes as the current folder or as a name, or fails on.
+_FILLED = {"lr", "update_freq", "path", "save_dir", "results_path", "log_file", "restore_file", "source_lang"}
+_FILLED |= {"target_lang", "train_subset", "valid_subset", "gen_subset", "adam_betas", "input", "destdir"}
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the options of an arch that are sizes
 _MOST_LAYERS = 1000
 _SHARES = ("dropout", "layerdrop")  # suffixes of the options of an arch that are shares between 0 and 1
@@ -98,6 +101,10 @@ def check_numbers(args: Namespace, parser: ArgumentParser) -> None:
     ranges = {name: bounds for (_, name), bounds in _OF_TRAINING.items()}
     largest = (-_LARGEST_FLOAT, _LARGEST_FLOAT)
     for name, value in vars(args).items():
+        if value in ("", []) and name in _FILLED:
+            raise UserError(f"{flag(name)} is empty: give a value, or leave it out.")
+        if name == "checkpoint_suffix" and "/" in value:
+            raise UserError(f"{flag(name)} {value} has a slash: it is a part of a file name, such as _1.")
         if isinstance(value, str) and value != parser.get_default(name):
             check_no_reference("the folder" if name == "data" else flag(name), value)
         given = isinstance(value, int | float | list) and value != parser.get_default(name)

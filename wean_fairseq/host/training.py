@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..errors import UserError
 from ..storage.files import is_special
+from . import interruption
 from .divergence import Diverged, describe
 from .patches import Original
 
@@ -79,18 +80,20 @@ def _log_handlers(logger: logging.Logger, log_file: str | None) -> list[logging.
 
 
 def end_unwritable_logs() -> None:
-    """If a log file cannot be written, report this once instead of printing a traceback for every line."""
-    logging.FileHandler.handleError = _end_log  # type: ignore[assignment,method-assign]
+    """If standard output or a log file cannot be written, end the command instead of printing tracebacks."""
+    logging.StreamHandler.handleError = _end_log  # type: ignore[assignment,method-assign]
 
 
-def _end_log(handler: logging.FileHandler, record: logging.LogRecord) -> None:
+def _end_log(handler: logging.StreamHandler[Any], record: logging.LogRecord) -> None:
     error = sys.exc_info()[1]
-    if not isinstance(error, OSError):
+    file = handler.baseFilename if isinstance(handler, logging.FileHandler) else None
+    if not (isinstance(error, OSError) and (file or interruption.is_command())):
         logging.Handler.handleError(handler, record)
         return
+    interruption.end_because_of(file or "standard output", error)
+    if file is None:
+        return
     for logger in _LOGGERS:
-        for same in _log_handlers(logger, handler.baseFilename):
+        for same in _log_handlers(logger, file):
             logger.removeHandler(same)
-    progress_bar.logger.warning(
-        f"the log {handler.baseFilename} gets no further lines, because it cannot be written: {error}"
-    )
+    progress_bar.logger.warning(f"the log {file} gets no further lines, because it cannot be written: {error}")

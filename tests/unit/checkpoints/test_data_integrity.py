@@ -211,6 +211,45 @@ def test_data_that_fairseq_preprocess_made_anew_is_accepted_and_has_new_checksum
         begin_training(data)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda log: log[:7],
+        lambda log: b"",
+        lambda log: b"other\n" + log,
+        lambda log: log.removesuffix(b"\n") + b" more\n",
+        lambda log: log.replace(b"\n", b"\r\n") + b"more\n",
+    ],
+    ids=["shortened", "empty", "other beginning", "longer line", "other line ends"],
+)
+def test_a_changed_log_does_not_turn_off_the_checksums(data, change):
+    """fairseq-preprocess only appends lines to its log. A damaged log counted as a sign of new data."""
+    begin_training(data)
+    before, log = (data / NAME).read_bytes(), data / "preprocess.log"
+    flip(data / "train.src-tgt.src.bin", 0)
+    log.write_bytes(change(log.read_bytes()))
+    with pytest.raises(UserError, match=r"preprocess\.log was changed or shortened since .*run wean-checksum on"):
+        begin_training(data)
+    assert (data / NAME).read_bytes() == before
+    assert main_checksum([str(data)]) == 0
+    begin_training(data)
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "dangling link", "link to the same"])
+def test_without_a_log_the_checksums_are_compared(data, kind):
+    begin_training(data)
+    log = data / "preprocess.log"
+    log.rename(data / "moved")
+    if kind == "folder":
+        log.mkdir()
+    elif kind != "missing":
+        log.symlink_to("moved" if kind == "link to the same" else "nothing")
+    begin_training(data)
+    flip(data / "train.src-tgt.src.bin", 0)
+    with pytest.raises(UserError, match=r"train\.src-tgt\.src\.bin has changed since"):
+        begin_training(data)
+
+
 def test_wean_checksum_accepts_what_is_there(data, capsys):
     begin_training(data)
     flip(data / "train.src-tgt.src.bin", 0)  # this changes a word

@@ -130,6 +130,23 @@ def test_numbers_out_of_range_are_refused_by_every_command(command: str, option:
             parse(command, *line, f"{option}={value}")
 
 
+@pytest.mark.parametrize("option", ["--lr", "--update-freq", "--valid-subset", "--source-lang", "--save-dir"])
+def test_an_empty_value_names_its_option(option: str):
+    """fairseq failed on an empty list without the name of the option, and saved into a folder without a name."""
+    parser = options.get_training_parser()
+    line = ["data", "--task", "paraphrase", "--arch", "seq2seq_lstm", option, ""]
+    with pytest.raises(UserError, match=f"^{option} is empty: give a value, or leave it out"):
+        options.parse_args_and_arch(parser, line)
+
+
+@pytest.mark.parametrize("suffix", ["../..", "/tmp/x"])
+def test_a_suffix_of_checkpoints_stays_in_their_folder(suffix: str):
+    parser = options.get_training_parser()
+    line = ["data", "--task", "paraphrase", "--arch", "seq2seq_lstm", "--checkpoint-suffix", suffix]
+    with pytest.raises(UserError, match=f"^--checkpoint-suffix {suffix} has a slash"):
+        options.parse_args_and_arch(parser, line)
+
+
 def test_numbers_without_a_bound_are_accepted():
     """An infinite penalty means that <unk> is never written. A seed may have 32 bits.
 

@@ -59,6 +59,22 @@ def test_a_log_file_on_a_full_disk_is_reported_once(caplog):
     assert sum("loss" in record.getMessage() for record in caplog.records) == 3
 
 
+def test_a_command_whose_log_is_lost_does_not_end_well(caplog):
+    """A training on a full disk ended with status 0, and its log was incomplete."""
+    caplog.set_level("INFO", logger=progress_bar.__name__)
+
+    def train():
+        for number in range(3):
+            progress_bar.progress_bar([], log_format="simple", log_file="/dev/full", epoch=1).print({"loss": number})
+
+    expected = "cannot write to /dev/full: No space left on device; make room, or send it elsewhere."
+    with pytest.raises(UserError, match=f"^{expected}$"), interruption.checked_outputs():
+        train()
+    train()  # this is not a command, so its program decides how it ends
+    with interruption.checked_outputs():
+        pass
+
+
 @pytest.mark.parametrize("kind", ["FIFO", "device", "folder"])
 def test_a_log_file_that_is_no_file_is_refused_at_once(tmp_path: Path, kind: str):
     """fairseq-train and fairseq-hydra-train call this fairseq function before they open the log file."""
