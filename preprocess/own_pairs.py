@@ -174,14 +174,14 @@ def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
     for name in ("data", *HELD_OUT):
         paths = list(options.data) if name == "data" else own_files(options, name)
         if paths:
-            columns = options.columns if len(paths) == 1 else None
+            is_table = len(paths) == 1
             pairs_by_split[name] = pairs = open_pairs(
                 preparation,
                 paths,
-                columns=columns,
+                columns=options.columns if is_table else None,
                 header=options.header,
                 partly=partly,
-                first=pairs_by_split.get("data"),
+                first=next((pairs for pairs in pairs_by_split.values() if isinstance(pairs, Table) == is_table), None),
             )
             pairs.survey(keep_duplicates=name != "data")
     tables = {name: pairs for name, pairs in pairs_by_split.items() if isinstance(pairs, Table)}
@@ -301,7 +301,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs, version="2")
+    return run(parser(), build, arguments, inputs=inputs, version="3")
 
 
 if __name__ == "__main__":

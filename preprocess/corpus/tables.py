@@ -228,7 +228,7 @@ class Table(Pairs):
         self.first_table = first
         self.lacks: list[str] = []
         names = first.chosen if first else []
-        self.expected = names[:2] if all(names[:2]) and len(set(names[:2])) == len(names[:2]) else []
+        self.expected = names[:2] if all(names[:2]) and len({*names[:2]}) == 2 else []
         self.positional = isinstance(sample[0], list)
         self.header: list[str] = []
         self.remark = ""
@@ -369,15 +369,14 @@ class Table(Pairs):
 
     def _check_order(self) -> None:
         """Refuse columns whose names say that source and target are exchanged."""
-        (source, target), first = self.chosen[:2], self.first_table
+        first = self.first_table
         if first is None:
             return
-        if {source: 1, target: 0}.items() & {
-            name: number for number, name in enumerate(first.chosen[:2]) if name
-        }.items():
+        (source, target), (first_source, first_target) = self.chosen[:2], first.chosen[:2]
+        if (source and source == first_target) or (target and target == first_source):
             raise InputError(
-                f"{self.name} has the columns {source} and {target} where {first.name} has "
-                f"{' and '.join(first.chosen[:2])}: choose the columns by their names with --columns A,B."
+                f"{self.name} has the columns {source} and {target} where {first.name} has {first_source} and "
+                f"{first_target}: choose the columns by their names with --columns A,B."
             )
         if any(self.names.values()) != any(first.names.values()):
             self.notes.append(
@@ -401,8 +400,8 @@ def open_pairs(
     """
     if len(paths) == 2:
         endings = [path.suffix for path in first.paths] if isinstance(first, AlignedFiles) else []
-        if endings[::-1] == [path.suffix for path in paths] and endings[0] != endings[1]:
-            shown = f"the endings {endings[1]} and {endings[0]}, in another order than {first.name if first else ''}"
+        if first and endings[::-1] == [path.suffix for path in paths] != endings:
+            shown = f"the endings {endings[1]} and {endings[0]}, in another order than {first.name}"
             raise InputError(f"{paths[0]} and {paths[1]} have {shown}: give the sources first.")
         return AlignedFiles(preparation, paths)
     return Table(

@@ -85,6 +85,19 @@ def test_a_further_reference_that_one_table_has_is_read(tmp_path: Path):
     assert lines_of(tmp_path / "out", "test.raw.tgt.1") == ["more"] * len(HELD_OUT)
 
 
+def test_held_out_tables_are_compared_if_the_data_is_two_files(tmp_path: Path, capsys):
+    data = write_sides(tmp_path, "train", ROWS)
+    test, valid = tmp_path / "test.csv", tmp_path / "valid.csv"
+    write(test, "question,answer", HELD_OUT)
+    given = ["--data", *data, "--test", test, "--valid", valid]
+    write(valid, "answer,question", HELD_OUT, swapped=True)
+    assert prepare(*given, "--output", tmp_path / "out") == 0
+    assert sentences(tmp_path / "out", "valid") == HELD_OUT
+    write(valid, "answer,reply", HELD_OUT)
+    assert prepare(*given, "--output", tmp_path / "other") == 2
+    assert f"does not have the columns question and answer of {test} once each." in capsys.readouterr().err
+
+
 def write_sides(folder: Path, name: str, rows: list[tuple[str, str]]) -> list[Path]:
     for side, ending in enumerate(("old", "new")):
         (folder / f"{name}.{ending}").write_text("".join(f"{row[side]}\n" for row in rows), encoding="utf-8")
