@@ -74,15 +74,20 @@ def check_prepared(folder: Path, names: Collection[str] | None = None) -> dict[s
             reason = f"cannot be read ({error.strerror})"
         if digests.get(name) != files[name].sha256:
             raise UserError(f"{folder / name} {reason}: {advice}.")
-    for name in names or ():
+    for name in names or () if files else ():
         if name not in files and name != MANIFEST and (folder / name).exists():
             raise UserError(f"{folder / name} is not in {folder / MANIFEST}, so changes are not noticed: {advice}.")
     return digests
 
 
+def is_data(name: str) -> bool:
+    """Return True if a file with this name belongs to the data of fairseq-preprocess."""
+    return _DATA.fullmatch(name) is not None
+
+
 def has_data(folder: Path) -> bool:
     """Return True if a folder contains data of fairseq-preprocess."""
-    return any(_DATA.fullmatch(path.name) for path in folder.iterdir())
+    return any(is_data(path.name) for path in folder.iterdir())
 
 
 def has_data_or_model(folder: Path) -> bool:
@@ -100,8 +105,8 @@ def record(folder: Path) -> int:
     """
     check_lines(folder)
     paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
-    paths = [path for path in paths if _DATA.fullmatch(path.name) or path.name == LOG]
-    if not any(_DATA.fullmatch(path.name) for path in paths):
+    paths = [path for path in paths if is_data(path.name) or path.name == LOG]
+    if not any(is_data(path.name) for path in paths):
         raise UserError(f"{folder} has no data that fairseq-preprocess wrote: name the directory that has (--destdir).")
     Manifest(folder).confirm({path.name: sha256_of(path) for path in paths})
     return len(paths)
@@ -118,7 +123,7 @@ def check_lines(folder: Path) -> None:
         UserError: if they do not match. The message names the text and the line.
     """
     for path in sorted(folder.iterdir()):
-        if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
+        if is_data(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
             check_text(path)
     log = folder / LOG
     if not log.is_file():

@@ -97,6 +97,19 @@ def test_one_changed_bit_in_the_data_is_refused_by_name(data, name):
         begin_training(data)
 
 
+@pytest.mark.parametrize("name", ["train.src-tgt.src.bin", "valid.src-tgt.tgt.idx", "dict.src.txt"])
+def test_data_that_is_not_in_the_checksums_is_refused_by_name(data, name):
+    """Notes of a user are not data. A list of a checkpoint in the same folder says nothing about the data."""
+    begin_training(data)
+    (data / "notes.txt").write_text("mine")
+    manifest = (data / NAME).read_text().splitlines(keepends=True)
+    (data / NAME).write_text("".join(line for line in manifest if name not in line))
+    with pytest.raises(UserError, match=rf"{name} is not in .*{NAME}: .*run wean-checksum"):
+        begin_training(data)
+    (data / NAME).write_text(f"{'0' * 64}  checkpoint_last.pt\n")
+    begin_training(data)
+
+
 def test_capital_digits_and_line_ends_of_other_programs_are_read(tmp_path):
     """Test capital digits and line ends of other programs, which ``sha256sum --check`` accepts."""
     lines = [f"{'aB' * 32}  {name}\r\n" for name in ("a", "b c")]
