@@ -26,12 +26,12 @@ from pathlib import Path
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError, say
 from corpus.headers import parse_names
-from corpus.plain import set_missing
+from corpus.plain import check_distinct, set_missing
 from corpus.preparation import MOST_TOPICS, Preparation
 from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
-from wean_fairseq.console import counted
+from wean_fairseq.console import counted, number_or_file
 from wean_fairseq.ranges import flag
 from wean_fairseq.storage.data_files import MANIFEST
 from wean_fairseq.storage.saved_tables import find_splits, split_folders, table_files
@@ -41,6 +41,7 @@ from wean_fairseq.text.settings import MODEL_TEXT
 FEWEST = 10  # minimum number of pairs that the script accepts
 SHARE, MOST = 20, 1000  # valid and test each get 1 of 20 pairs, but at most 1,000 pairs
 HELD_OUT = ("test", "valid")
+SEED = 1  # default of --seed
 TEXT_DEFAULTS = {"unit": "joiner", "unicode": "NFC", "specials": "escape"}  # without --prepared
 TEXT_OPTIONS = (*TEXT_DEFAULTS, "language", "wordpiece_vocab", "lowercase", "truecase", "bpe", "unknown", "topics")
 
@@ -80,12 +81,13 @@ def parser() -> ArgumentParser:
         help="earlier output or exported model, whose text steps are used; without --data, --test has only sources; "
         f"without this option, {', '.join(f'{flag(name)} is {value}' for name, value in TEXT_DEFAULTS.items())}",
     )
-    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draw")
+    options.add_argument("--seed", type=whole_number(0), default=SEED, metavar="S", help="seed of the draw")
     return options
 
 
 def _number_or_file(text: str) -> int | Path:
-    return whole_number(1)(text) if text.isdecimal() and not Path(text).is_file() else Path(text)
+    value = number_or_file(text)
+    return value if isinstance(value, int) else Path(value)
 
 
 def own_files(options: Namespace, split: str) -> list[Path]:
@@ -115,15 +117,19 @@ def use_saved_splits(options: Namespace) -> None:
 
 def table_inputs(options: Namespace) -> list[Path]:
     """Return the files with pairs. Refuse a file that is given twice, and held-out tables with several splits."""
-    files: dict[Path, Path] = {}
-    for name in ("data", "test", "valid"):
-        for table in options.data if name == "data" else own_files(options, name):
+    tables = {"data": options.data, "test": own_files(options, "test"), "valid": own_files(options, "valid")}
+    files: list[tuple[str, Path]] = []
+    for name, paths in tables.items():
+        for number, table in enumerate(paths, start=1):
             if name != "data" and len(split_folders(table)) > 1:
                 raise InputError(f"{table} has several splits: give --{name} the folder of one of them.")
-            for path in table_files(table):
-                if files.setdefault(path.resolve(), path) is not path:
-                    raise InputError(f"{path} is given twice, the second time as --{name}: give each file once.")
-    return list(files.values())
+            files += [(f"file {number} of --{name}", path) for path in table_files(table)]
+    check_distinct(files)
+    if options.header and all(len(paths) != 1 for paths in tables.values()):
+        raise InputError("--header is for tables, and text files with one side have no header: leave it out.")
+    if options.seed != SEED and tables["test"] and tables["valid"]:
+        raise InputError("--seed is for the draw of the splits, but --valid and --test are files: leave it out.")
+    return [path for _, path in files]
 
 
 def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:

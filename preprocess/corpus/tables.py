@@ -35,6 +35,7 @@ from corpus.headers import (
     parse_names,
 )
 from corpus.json_values import is_json, paths_of, pick
+from corpus.plain import check_sides
 from corpus.preparation import Preparation
 from corpus.reading import read_beginning
 from corpus.sources import open_source
@@ -399,10 +400,8 @@ def open_pairs(
         InputError: if the files cannot be read, or the columns are ambiguous.
     """
     if len(paths) == 2:
-        endings = [path.suffix for path in first.paths] if isinstance(first, AlignedFiles) else []
-        if first and endings[::-1] == [path.suffix for path in paths] != endings:
-            shown = f"the endings {endings[1]} and {endings[0]}, in another order than {first.name}"
-            raise InputError(f"{paths[0]} and {paths[1]} have {shown}: give the sources first.")
+        if isinstance(first, AlignedFiles):
+            check_sides(first.paths, paths)
         return AlignedFiles(preparation, paths)
     return Table(
         preparation,

@@ -1,5 +1,6 @@
 """Test inputs of own_pairs.py that contradict one another: they are read by names, refused or warned about."""
 
+import importlib
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from tests.unit.preprocess.test_own_pairs import PAIRS, lines_of, prepare, save, sentences
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage.saved_tables import find_splits
+from wean_fairseq.training.cli import main as train_command
 
 ROWS = [(f"{n} birds sang all day .", f"all day {n} birds were heard .") for n in range(30)]
 HELD_OUT = [(f"{n} fish swam all day .", f"all day {n} fish were seen .") for n in range(5)]
@@ -107,7 +109,7 @@ def write_sides(folder: Path, name: str, rows: list[tuple[str, str]]) -> list[Pa
 def test_text_files_in_another_order_are_refused(tmp_path: Path, capsys):
     data, test = write_sides(tmp_path, "train", ROWS), write_sides(tmp_path, "test", HELD_OUT)
     assert prepare("--data", *data, "--test", *test[::-1], "--output", tmp_path / "out") == 2
-    assert "have the endings .new and .old, in another order than" in capsys.readouterr().err
+    assert f"have the endings of {data[1]} and {data[0]}: give the sources first." in capsys.readouterr().err
     assert prepare("--data", *data, "--test", *test, "--output", tmp_path / "out") == 0
 
 
@@ -115,15 +117,64 @@ def test_a_file_that_is_given_twice_is_refused(tmp_path: Path, capsys):
     data = write(tmp_path / "a.csv", "a,b", ROWS)
     (tmp_path / "link.csv").symlink_to("a.csv")
     sides = write_sides(tmp_path, "train", ROWS)
-    for given, option in (
-        (["--data", data, "--test", data], "--test"),
-        (["--data", data, "--valid", tmp_path / "link.csv"], "--valid"),
-        (["--data", sides[0], sides[0]], "--data"),
-        (["--data", data, "--test", *sides, "--valid", *sides], "--valid"),
+    for given, purposes in (
+        (["--data", data, "--test", data], "file 1 of --data and as file 1 of --test"),
+        (["--data", data, "--valid", tmp_path / "link.csv"], "file 1 of --data and as file 1 of --valid"),
+        (["--data", sides[0], sides[0]], "file 1 of --data and as file 2 of --data"),
+        (["--data", data, "--test", *sides, "--valid", *sides], "file 1 of --test and as file 1 of --valid"),
     ):
         assert prepare(*given, "--output", tmp_path / "out") == 2
-        assert f"is given twice, the second time as {option}: give each file once" in capsys.readouterr().err
+        assert f"is given as {purposes}: give another file for one of them." in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_aligned_text_in_another_order_is_refused(tmp_path: Path, capsys):
+    train, test = write_sides(tmp_path, "train", ROWS), write_sides(tmp_path, "test", HELD_OUT)
+    run = importlib.import_module("parallel_text").main
+    line = ["--train", *train, "--output", tmp_path / "out", "--test"]
+    assert run([*map(str, line), *map(str, test[::-1])]) == 2
+    assert f"have the endings of {train[1]} and {train[0]}: give the sources first." in capsys.readouterr().err
+    assert run([*map(str, line), *map(str, test)]) == 0
+
+
+def test_one_file_of_essays_is_not_training_and_test(tmp_path: Path, capsys):
+    (tmp_path / "essays").write_text("x", encoding="utf-8")
+    given = ["--train", tmp_path / "essays", "--test", tmp_path / "essays", "--output", tmp_path / "out"]
+    assert importlib.import_module("essay").main(list(map(str, given))) == 2
+    assert "essays is given as --test and as --train: give another file" in capsys.readouterr().err
+
+
+def test_options_without_effect_are_refused(tmp_path: Path, capsys):
+    data, sides = write(tmp_path / "a.csv", "a,b", ROWS), write_sides(tmp_path, "train", ROWS)
+    test, valid = write(tmp_path / "test.csv", "a,b", HELD_OUT), write(tmp_path / "valid.csv", "a,b", ROWS[:3])
+    for given, says in (
+        (["--data", *sides, "--header", "yes"], "--header is for tables, and text files with one side have no header"),
+        (["--data", data, "--test", test, "--valid", valid, "--seed", 2], "--seed is for the draw of the splits, but"),
+    ):
+        assert prepare(*given, "--output", tmp_path / "out") == 2
+        assert says in capsys.readouterr().err
+    assert prepare("--data", *sides, "--test", test, "--header", "yes", "--seed", 2, "--output", tmp_path / "out") == 0
+
+
+def test_a_number_that_is_also_a_file_is_refused(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(Path("a.csv"), "a,b", ROWS)
+    write(Path("5"), "a,b", HELD_OUT)
+    line = ["--valid", "5", "--output", "out"]
+    for call in (lambda: prepare("--data", "a.csv", *line), lambda: train_command(["a.csv", *line])):
+        with pytest.raises(SystemExit, match="2"):
+            call()
+        assert "5 is a number and a file here: write ./5 for the file, or move it" in capsys.readouterr().err
+    assert prepare("--data", "a.csv", "--valid", "./5", "--output", "out") == 0
+    assert sentences(Path("out"), "valid") == HELD_OUT
+
+
+def test_pairs_in_two_splits_are_a_warning(tmp_path: Path, capsys):
+    data, test = write(tmp_path / "a.csv", "a,b", ROWS), write(tmp_path / "b.csv", "a,b", ROWS[:4])
+    assert prepare("--data", data, "--test", test, "--valid", 3, "--output", tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    assert "own_pairs: warning: train lines that also occur in test: " in said
+    assert "own_pairs: train lines that also occur in valid: 0 pairs" in said
 
 
 def test_splits_of_a_saved_table_are_found_by_their_names(tmp_path: Path, capsys):
