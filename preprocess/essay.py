@@ -14,7 +14,7 @@ from pathlib import Path
 
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError
-from corpus.plain import plain_files
+from corpus.plain import check_distinct, plain_files
 from corpus.preparation import PairWriter, Preparation
 from corpus.sampling import Draw
 
@@ -45,7 +45,9 @@ def inputs(options: Namespace) -> list[Path]:
         raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}.")
     if options.data is not None or options.train is None:
         raise InputError("give either --train (and --test) with released files, or --data with a directory.")
-    return [path for path in (options.test, options.train) if path is not None]
+    files = {"--test": options.test, "--train": options.train}
+    check_distinct((name, path) for name, path in files.items() if path is not None)
+    return [path for path in files.values() if path is not None]
 
 
 def read_essays(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[tuple[str, str] | None]:

@@ -26,21 +26,22 @@ from pathlib import Path
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError, say
 from corpus.headers import parse_names
-from corpus.plain import set_missing
+from corpus.plain import check_distinct, set_missing
 from corpus.preparation import MOST_TOPICS, Preparation
 from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
-from wean_fairseq.console import counted
+from wean_fairseq.console import counted, number_or_file
 from wean_fairseq.ranges import flag
 from wean_fairseq.storage.data_files import MANIFEST
-from wean_fairseq.storage.saved_tables import split_folders, table_files
+from wean_fairseq.storage.saved_tables import find_splits, split_folders, table_files
 from wean_fairseq.text import Cleaner, prepared_text, read_text_settings, small_splits
 from wean_fairseq.text.settings import MODEL_TEXT
 
 FEWEST = 10  # minimum number of pairs that the script accepts
 SHARE, MOST = 20, 1000  # valid and test each get 1 of 20 pairs, but at most 1,000 pairs
 HELD_OUT = ("test", "valid")
+SEED = 1  # default of --seed
 TEXT_DEFAULTS = {"unit": "joiner", "unicode": "NFC", "specials": "escape"}  # without --prepared
 TEXT_OPTIONS = (*TEXT_DEFAULTS, "language", "wordpiece_vocab", "lowercase", "truecase", "bpe", "unknown", "topics")
 
@@ -80,12 +81,13 @@ def parser() -> ArgumentParser:
         help="earlier output or exported model, whose text steps are used; without --data, --test has only sources; "
         f"without this option, {', '.join(f'{flag(name)} is {value}' for name, value in TEXT_DEFAULTS.items())}",
     )
-    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draw")
+    options.add_argument("--seed", type=whole_number(0), default=SEED, metavar="S", help="seed of the draw")
     return options
 
 
 def _number_or_file(text: str) -> int | Path:
-    return whole_number(1)(text) if text.isdecimal() and not Path(text).is_file() else Path(text)
+    value = number_or_file(text)
+    return value if isinstance(value, int) else Path(value)
 
 
 def own_files(options: Namespace, split: str) -> list[Path]:
@@ -97,14 +99,37 @@ def use_saved_splits(options: Namespace) -> None:
     """If the data is a saved data set with splits, use its training split.
 
     Its other splits are used unless the user gives files for them.
+
+    Raises:
+        UserError: if the use of a split is not clear.
     """
-    if options.data and len(options.data) == 1:
-        splits = split_folders(options.data[0])
-        options.data = [splits.get("train", options.data[0])]
-        for split, names in (("valid", ("validation", "valid", "dev")), ("test", ("test",))):
-            found = [splits[name] for name in names if name in splits]
-            if found and getattr(options, split) is None:
-                setattr(options, split, found[:1])
+    folders = split_folders(options.data[0]) if options.data and len(options.data) == 1 else {}
+    if len(folders) > 1:
+        table = options.data[0]
+        found = find_splits(folders, str(table), f"give --data, --valid and --test folders in {table}")
+        if "train" not in found:
+            raise InputError(f"{table} has no split train: give --data a folder in it.")
+        options.data = [folders[found["train"]]]
+        for split in HELD_OUT:
+            if split in found and getattr(options, split) is None:
+                setattr(options, split, [folders[found[split]]])
+
+
+def table_inputs(options: Namespace) -> list[Path]:
+    """Return the files with pairs. Refuse a file that is given twice, and held-out tables with several splits."""
+    tables = {"data": options.data, "test": own_files(options, "test"), "valid": own_files(options, "valid")}
+    files: list[tuple[str, Path]] = []
+    for name, paths in tables.items():
+        for number, table in enumerate(paths, start=1):
+            if name != "data" and len(split_folders(table)) > 1:
+                raise InputError(f"{table} has several splits: give --{name} the folder of one of them.")
+            files += [(f"file {number} of --{name}", path) for path in table_files(table)]
+    check_distinct(files)
+    if options.header and all(len(paths) != 1 for paths in tables.values()):
+        raise InputError("--header is for tables, and text files with one side have no header: leave it out.")
+    if options.seed != SEED and tables["test"] and tables["valid"]:
+        raise InputError("--seed is for the draw of the splits, but --valid and --test are files: leave it out.")
+    return [path for _, path in files]
 
 
 def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
@@ -135,33 +160,41 @@ def inputs(options: Namespace) -> list[Path]:
         return [*files, *prepared]
     if not options.data:
         raise InputError("give --data a file of pairs, or --test a file of sources with --prepared and no --data.")
-    files += own_files(options, "valid")
     if len(options.data) > 2:
         raise InputError("--data takes one file with both sides, or two text files, one sentence per line.")
     if len(options.data) == 2 and options.columns:
         raise InputError("--columns is for one file with both sides: leave it out.")
     if options.columns:
         parse_names(options.columns)
-    tables = [table_files(path) for path in (*options.data, *files)]
-    return [*(file for names in tables for file in names), *prepared]
+    return [*table_inputs(options), *prepared]
 
 
 def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
     """Open and survey the pairs to draw from (``data``) and the splits that the user provides.
 
-    In the user's valid and test sets, exact duplicates are kept. If there are such sets, the pairs in ``data`` may lack
-    columns of further references.
+    In the user's valid and test sets, exact duplicates are kept. If there are such sets, a table may lack columns of
+    further references that another table has. All tables have the same columns as the first one.
     """
     partly = any(own_files(options, split) for split in HELD_OUT)
     pairs_by_split: dict[str, Pairs] = {}
     for name in ("data", *HELD_OUT):
         paths = list(options.data) if name == "data" else own_files(options, name)
         if paths:
-            columns = options.columns if len(paths) == 1 else None
-            pairs_by_split[name] = open_pairs(preparation, paths, columns=columns, header=options.header, partly=partly)
-            pairs_by_split[name].survey(keep_duplicates=name != "data")
-    tables = {name: pairs.facts() for name, pairs in pairs_by_split.items() if isinstance(pairs, Table)}
-    preparation.output.facts["tables"] = tables
+            is_table = len(paths) == 1
+            pairs_by_split[name] = pairs = open_pairs(
+                preparation,
+                paths,
+                columns=options.columns if is_table else None,
+                header=options.header,
+                partly=partly,
+                first=next((pairs for pairs in pairs_by_split.values() if isinstance(pairs, Table) == is_table), None),
+            )
+            pairs.survey(keep_duplicates=name != "data")
+    tables = {name: pairs for name, pairs in pairs_by_split.items() if isinstance(pairs, Table)}
+    for column in parse_names(options.columns)[2:] if partly and options.columns else ():
+        if all(column in table.lacks for table in tables.values()):
+            raise InputError(f"no table has a column {column}: take it out of --columns, or correct it.")
+    preparation.output.facts["tables"] = {name: table.facts() for name, table in tables.items()}
     return pairs_by_split
 
 
@@ -274,7 +307,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs, version="2")
+    return run(parser(), build, arguments, inputs=inputs, version="3")
 
 
 if __name__ == "__main__":

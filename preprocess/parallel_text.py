@@ -14,6 +14,7 @@ from pathlib import Path
 from corpus.command import build_parser, run
 from corpus.errors import InputError
 from corpus.output import SPLITS
+from corpus.plain import check_sides
 from corpus.preparation import Preparation
 
 
@@ -45,6 +46,9 @@ def parser() -> ArgumentParser:
 
 def inputs(options: Namespace) -> list[Path]:
     """Return the source files."""
+    pairs = [pair for split in SPLITS for pair in getattr(options, split)]
+    for pair in pairs:
+        check_sides(pairs[0], pair)
     return [path for split in SPLITS for pair in getattr(options, split) for path in pair] + options.held_out
 
 

@@ -57,6 +57,20 @@ class OneLineParser(argparse.ArgumentParser):
             message += hint or f": choose from {', '.join(known)}" * bool(known)
         self.exit(2, f"{self.prog}: {UserError(message)}; see --help.\n")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments. Refuse an option with a list of values that is given twice with different lists."""
+        self._values: dict[str, list[str]] = {}
+        return super().parse_known_args(args, namespace)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # An option with one value is replaced by a later one, as in other programs, but a list is not expected to be.
+        if action.option_strings and action.nargs == "+" and type(action) is argparse._StoreAction:
+            first = self._values.setdefault(action.dest, arg_strings)
+            if first != arg_strings:
+                option = "/".join(action.option_strings)
+                self.error(f"{option} is given twice, as {' '.join(first)} and {' '.join(arg_strings)}: give it once")
+        return super()._get_values(action, arg_strings)
+
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Parse an argument. Refuse an empty path, which would be the current folder, or would be taken for none."""
         if not arg_string and (action.type is Path or _PLACE.search(str(action.metavar or action.dest))):
@@ -101,6 +115,15 @@ def whole_number(minimum: int, most: int = LARGEST) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def number_or_file(text: str) -> int | str:
+    """Parse a number from 1, or the name of a file (an argparse type). Refuse a number that is also a file."""
+    if not text.isdecimal():
+        return text
+    if Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"{text} is a number and a file here: write ./{text} for the file, or move it")
+    return whole_number(1)(text)
 
 
 SEED = whole_number(-LARGEST_SEED, LARGEST_SEED)

@@ -21,6 +21,10 @@ _NAMES = frozenset(
     "quelle ziel satz frage texte phrase cible oración fuente 原文 译文 原句 句子 改写 源 目标 问题 简化".split()
 )
 
+# Names that contradict the order of the columns if a name of the second group is before one of the first group.
+_SOURCES = ("source", "src", "input", "original", "complex")
+_TARGETS = ("target", "tgt", "output", "simple", "simplified")
+
 Key = str | int  # key of a column: its path in JSON, or its position
 
 
@@ -121,6 +125,12 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
             )
         chosen += same
     return chosen
+
+
+def is_reversed(names: Sequence[str]) -> bool:
+    """Return True if the first two names say that the target is before the source."""
+    first, second = (name.lower() for name in names[:2])
+    return first in _TARGETS and second in _SOURCES
 
 
 def one_spaced(name: str) -> str:

@@ -134,7 +134,7 @@ class Output:
         With ``overwrite``, always return False.
 
         Raises:
-            InputError: if the directory exists, but some of its files were changed or removed.
+            UserError: if the directory exists, but some of its files were changed or removed.
         """
         if self.overwrite:
             return False
@@ -145,18 +145,15 @@ class Output:
         checksums = [sha256_of(source) for source in dict.fromkeys(sources) if source.is_file()]
         if checksums != [entry["sha256"] for entry in manifest["sources"]]:
             return False
-        for name, entry in manifest["files"].items():
-            path = self.path / name
-            if not path.is_file() or sha256_of(path) != entry["sha256"]:
-                raise InputError(f"{path} was changed or removed since it was written: pass --overwrite to redo it.")
+        check_prepared(self.path)
         return True
 
     def source(self, path: Path) -> Path:
         """Record a file from which the content is created, with its checksum, and return its path.
 
         Raises:
-            InputError: if there is no such file, the output would replace it, or it differs from the manifest next to
-                it.
+            UserError: if there is no such file, the output would replace it, or it differs from the manifest next to it
+                or is not in it.
         """
         if path in self._seen:
             return path
@@ -167,10 +164,10 @@ class Output:
         if read_beginning(path, 64).count(0) == 64:  # hashing a huge sparse file would take hours
             raise InputError(f"{path} begins with zero bytes: this is not text.")
         try:
-            entry: dict[str, Any] = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+            digest = check_prepared(path.parent, [path.name]).get(path.name) or sha256_of(path)
+            entry: dict[str, Any] = {"file": path.name, "bytes": path.stat().st_size, "sha256": digest}
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}.") from error
-        check_prepared(path.parent, [path.name])
         self.sources.append(entry)
         self._seen.add(path)
         return path

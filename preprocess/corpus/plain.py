@@ -1,7 +1,7 @@
 """Data sets that consist of plain files ``{train,valid,test}.{src,tgt}``, whatever their published format is."""
 
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
@@ -16,6 +16,30 @@ def plain_files(folder: Path) -> dict[str, list[Path]]:
     """Return the splits whose two sides are in the folder. Held-out splits come first."""
     files = {split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)}
     return {split: paths for split, paths in files.items() if all(path.is_file() for path in paths)}
+
+
+def check_distinct(files: Iterable[tuple[str, Path]]) -> None:
+    """Refuse a file that is given for two purposes, such as training and test.
+
+    Args:
+        files: pairs of a purpose, for messages, and a file.
+
+    Raises:
+        InputError: if a file has two purposes.
+    """
+    purposes: dict[Path, str] = {}
+    for purpose, path in files:
+        first = purposes.setdefault(path.resolve(), purpose)
+        if first != purpose:
+            raise InputError(f"{path} is given as {first} and as {purpose}: give another file for one of them.")
+
+
+def check_sides(first: Sequence[Path], paths: Sequence[Path]) -> None:
+    """Refuse two files whose endings are those of the first two files in the opposite order."""
+    endings = [path.suffix for path in first]
+    if endings[::-1] == [path.suffix for path in paths] != endings:
+        shown = " and ".join(str(path) for path in paths)
+        raise InputError(f"{shown} have the endings of {first[1]} and {first[0]}: give the sources first.")
 
 
 def set_missing(options: Namespace, values: Mapping[str, Any]) -> None:

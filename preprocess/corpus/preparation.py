@@ -291,7 +291,8 @@ def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
     for both, counts in output.facts.get("leaks", {}).items():
         first, second = both.split(" / ")
         shown = ", ".join(counted(counts[f"{noun}s"], noun) for noun in ("pair", "source", "target"))
-        say(name, f"{first} lines that also occur in {second}: {shown}, {counts['any']:,} on whichever side")
+        warning = "warning: " if counts["pairs"] else ""
+        say(name, f"{warning}{first} lines that also occur in {second}: {shown}, {counts['any']:,} on whichever side")
 
 
 def _list_counts(counts: Mapping[str, int]) -> str:

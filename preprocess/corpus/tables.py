@@ -22,8 +22,20 @@ from typing import Any
 import numpy as np
 
 from corpus.errors import InputError, say
-from corpus.headers import Key, find_columns, is_header, is_number, listing, mostly, one_spaced, parse_names
+from corpus.headers import (
+    Key,
+    find_columns,
+    index_of,
+    is_header,
+    is_number,
+    is_reversed,
+    listing,
+    mostly,
+    one_spaced,
+    parse_names,
+)
 from corpus.json_values import is_json, paths_of, pick
+from corpus.plain import check_sides
 from corpus.preparation import Preparation
 from corpus.reading import read_beginning
 from corpus.sources import open_source
@@ -181,12 +193,14 @@ class Table(Pairs):
             are only two columns.
         header: ``yes`` or ``no``. By default, it is guessed.
         partly: whether the table may lack columns of further references.
+        first: another table of this run. Without ``columns``, the columns have the same names as in this table.
         advice: last sentence of error messages about columns.
 
     Attributes:
         names: names of all columns by their keys.
         keys: keys of the columns that are read.
         header: the cells of the header. It is empty if there is no header.
+        lacks: names of the further references that the table lacks.
 
     Raises:
         InputError: if the format or the columns are ambiguous.
@@ -200,6 +214,7 @@ class Table(Pairs):
         columns: Sequence[str] = (),
         header: str | None = None,
         partly: bool = False,
+        first: "Table | None" = None,
         advice: str = "Name two of them with --columns A,B (one with a comma in double quotes), or number them from 1.",
     ) -> None:
         super().__init__(preparation, str(path))
@@ -211,17 +226,29 @@ class Table(Pairs):
             raise InputError(f"{path} has no rows{reason}.")
         self.advice = advice
         self.partly = partly
+        self.first_table = first
+        self.lacks: list[str] = []
+        names = first.chosen if first else []
+        self.expected = names[:2] if all(names[:2]) and len({*names[:2]}) == 2 else []
         self.positional = isinstance(sample[0], list)
         self.header: list[str] = []
         self.remark = ""
         if self.positional:
-            self._read_header([[_as_text(cell) or "" for cell in row] for row in sample], columns, header)
+            self._read_header(
+                [[_as_text(cell) or "" for cell in row] for row in sample], columns or self.expected, header
+            )
             sample = sample[bool(self.header) :]
         elif header:
             self.remark = f"; --header {header} changes nothing, as objects have names"
         self.names: dict[Key, str] = self._name_columns(sample)
         self.keys = self._choose(sample, columns)
         self.references = len(self.keys) - 1
+        self._check_order()
+
+    @property
+    def chosen(self) -> list[str]:
+        """Names of the columns that are read. A name is empty if there is no header."""
+        return [self.names[key] for key in self.keys]
 
     def describe(self) -> str:
         """Describe format, header and columns in words."""
@@ -278,7 +305,7 @@ class Table(Pairs):
         if header:
             self.remark = f"; header: {header}, as --header says"
         elif named:
-            self.remark = "; header: yes, it has the names in --columns"
+            self.remark = "; header: yes, it has the names of the columns"
         else:
             answers = ("yes", "no") if has_header else ("no", "yes")
             self.remark = f"; header: {answers[0]}, guessed from its content (--header {answers[1]} overrides)"
@@ -300,8 +327,16 @@ class Table(Pairs):
         """Return the keys of the requested columns. Without a request, return the keys of the only two columns."""
         cells = {key: [_as_text(self._cell(row, key)) or "" for row in sample] for key in self.names}
         if columns:
-            columns = [*columns[:2], *(name for name in columns[2:] if not self.partly or name in self.names.values())]
+            if self.partly:
+                known = {*self.names.values()}
+                has = {
+                    name: one_spaced(name) in known or index_of(name, len(self.names)) is not None for name in columns
+                }
+                self.lacks = [name for name in columns[2:] if not has[name]]
+                columns = [name for name in columns if name not in self.lacks]
             keys = find_columns(self.names, columns, self.name, self.advice)
+        elif self.expected and any(self.names.values()):
+            keys = self._as_in_first()
         else:
             keys = [key for key, name in self.names.items() if name or not self.header]
             if len(keys) > 2 and sample:
@@ -310,6 +345,9 @@ class Table(Pairs):
                 keys = [key for key in keys if any(isinstance(self._cell(row, key), str) for row in sample)]
             if len(keys) != 2:
                 problem = "does not tell which columns are the sentences" if keys else "has no columns of text"
+                raise InputError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
+            if is_reversed([self.names[key] for key in keys]):
+                problem = "has the target before the source, by the names of its columns"
                 raise InputError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
         for key in keys:
             if mostly(is_number(cell) for cell in cells[key] if cell.strip()):
@@ -320,6 +358,32 @@ class Table(Pairs):
                 self.notes.append(f"column {name} has numbers")
         return keys
 
+    def _as_in_first(self) -> list[Key]:
+        """Return the keys of the columns whose names are those of the first table."""
+        keys = [key for wanted in self.expected for key, name in self.names.items() if name == wanted]
+        if [self.names[key] for key in keys] == self.expected:
+            return keys
+        assert self.first_table is not None, "names are expected only after a first table"
+        wanted = f"the columns {' and '.join(self.expected)} of {self.first_table.name}"
+        advice = "Give all tables the same names, number the columns with --columns 1,2, or pass --header no."
+        raise InputError(f"{self.name} does not have {wanted} once each. {listing(self.names, advice)}")
+
+    def _check_order(self) -> None:
+        """Refuse columns whose names say that source and target are exchanged."""
+        first = self.first_table
+        if first is None:
+            return
+        (source, target), (first_source, first_target) = self.chosen[:2], first.chosen[:2]
+        if (source and source == first_target) or (target and target == first_source):
+            raise InputError(
+                f"{self.name} has the columns {source} and {target} where {first.name} has {first_source} and "
+                f"{first_target}: choose the columns by their names with --columns A,B."
+            )
+        if any(self.names.values()) != any(first.names.values()):
+            self.notes.append(
+                f"warning: columns are read by their order, as only this table or {first.name} names them"
+            )
+
 
 def open_pairs(
     preparation: Preparation,
@@ -328,6 +392,7 @@ def open_pairs(
     columns: str | None = None,
     header: str | None = None,
     partly: bool = False,
+    first: Pairs | None = None,
 ) -> Pairs:
     """Open one table or two aligned text files. See ``Table``.
 
@@ -335,8 +400,17 @@ def open_pairs(
         InputError: if the files cannot be read, or the columns are ambiguous.
     """
     if len(paths) == 2:
+        if isinstance(first, AlignedFiles):
+            check_sides(first.paths, paths)
         return AlignedFiles(preparation, paths)
-    return Table(preparation, paths[0], columns=parse_names(columns) if columns else (), header=header, partly=partly)
+    return Table(
+        preparation,
+        paths[0],
+        columns=parse_names(columns) if columns else (),
+        header=header,
+        partly=partly,
+        first=first if isinstance(first, Table) else None,
+    )
 
 
 def _as_text(value: Any) -> str | None:

@@ -206,8 +206,11 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
         raise UserError(f"{folder} has files that are not of its model ({name_some(others)}): move them elsewhere.")
     for place in (folder, folder / CTRANSLATE2):
         manifest = Manifest(place)
-        for path in place.glob("*"):
-            check_file(path, "move it elsewhere, because a new model replaces the folder", manifest=manifest)
+        for name in manifest.digests:
+            if (place / name).exists():
+                check_file(
+                    place / name, "move it elsewhere, because a new model replaces the folder", manifest=manifest
+                )
 
 
 def _foreign_files(folder: Path, recorded: Collection[str], documents: Collection[str]) -> list[str]:
@@ -364,7 +367,7 @@ def _check_header(weights: Path) -> None:
 def _complete_manifest(folder: Path) -> Manifest:
     """Return the checksums of a folder. Log a warning if no checksums are recorded.
 
-    Raise ``Damaged`` if a file is missing.
+    Raise ``Damaged`` if a listed file is missing, or a file that is read is not listed.
     """
     manifest = Manifest(folder)
     if not manifest.digests:
@@ -378,6 +381,9 @@ def _complete_manifest(folder: Path) -> Manifest:
         # folder.
         if Path(name).name != name or not (folder / name).is_file():
             raise Damaged(f"{folder} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
+    for path in sorted(folder.iterdir()) if manifest.digests else ():
+        if _WRITTEN.fullmatch(path.name) and path.name not in (CHECKSUMS, CARD, NOTE, *manifest.digests):
+            raise Damaged(f"{path} is not in {manifest.path}: {_ADVICE}.")
     return manifest
 
 

@@ -33,6 +33,7 @@ _ORDINARY = re.compile(
 # module whose types take a millisecond per value to load Only messages between processes contain these types
 _SLOW = "omegaconf."
 _ADVICE = "use another checkpoint"
+NAMES = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)\.pt")  # of fairseq; other names are the user's
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # torch's messages for a file that does not fit into memory
 
 
@@ -81,7 +82,7 @@ def check_intact(path: Path) -> None:
     if path.stat().st_size == 0:
         raise Damaged(f"{path} is empty: {_ADVICE}.")
     # fairseq may have copied the best checkpoint to the last one, so the checksum of another name is accepted, too
-    known = check_file(path, advice, copies=True) or seen_intact(path)
+    known = check_file(path, advice, copies=True, alike=NAMES.fullmatch) or seen_intact(path)
     _check_archive(path)
     if known:
         return

@@ -4,7 +4,6 @@ If a folder contains only damaged checkpoints, this is an error and the training
 """
 
 import logging
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +12,9 @@ from fairseq.dataclass.configs import CheckpointConfig
 from ..errors import UserError
 from ..storage.manifest import Damaged
 from .export import is_export, read_export
-from .reading import read_checkpoint, read_unchecked
+from .reading import NAMES, read_checkpoint, read_unchecked
 
 LAST = "checkpoint_last.pt"  # fairseq's name of the last checkpoint, and the default of --restore-file
-# Names of fairseq's other checkpoints. Files with other names belong to the user
-_OTHERS = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|\.best_.+)\.pt")
 AVERAGE_OF = "average_of"  # key in extra_state for the list of the checkpoints that were averaged
 logger = logging.getLogger(__name__)
 
@@ -81,7 +78,8 @@ def others_of(cfg: CheckpointConfig) -> list[Path]:
     """
     if is_named(cfg):
         return []
-    return [path for path in sorted(Path(cfg.save_dir).glob("checkpoint*.pt")) if _OTHERS.fullmatch(path.name)]
+    paths = sorted(Path(cfg.save_dir).glob("checkpoint*.pt"))
+    return [path for path in paths if NAMES.fullmatch(path.name) and path.name != LAST]
 
 
 def is_named(cfg: CheckpointConfig) -> bool:

@@ -13,7 +13,7 @@ from fairseq.data.huffman import HuffmanMMapIndex
 from fairseq.data.indexed_dataset import IndexedDataset, MMapIndexedDataset, _code_to_dtype
 
 from ..errors import UserError
-from ..storage.data_files import LARGEST_LOG, LOG, record
+from ..storage.data_files import LARGEST_LOG, LOG, is_data, record
 from ..storage.files import check_whole, open_regular, read_regular
 from ..storage.manifest import Manifest, check_file
 
@@ -37,7 +37,7 @@ def check_data(folder: Path, wanted: Callable[[str], object]) -> list[Path]:
         The paths of these files.
 
     Raises:
-        UserError: if a file has changed or is missing. The message names the file.
+        UserError: if a file has changed, is missing or is not in the list of checksums. The message names the file.
     """
     paths = sorted(path for path in folder.glob("*") if wanted(path.name))
     for path in paths:
@@ -51,7 +51,7 @@ def check_data(folder: Path, wanted: Callable[[str], object]) -> list[Path]:
         raise UserError(f"{folder} has lost {lost[0]}, which is in its {manifest.path.name}: {_ADVICE}.")
     for path in paths:
         try:
-            check_file(path, _ADVICE, manifest=manifest)
+            check_file(path, _ADVICE, manifest=manifest, alike=is_data)
         except OSError as error:
             raise UserError(f"{path} cannot be read ({error.strerror}): look at its disk and permissions.") from error
     return paths

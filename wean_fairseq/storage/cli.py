@@ -44,7 +44,7 @@ def _readable(path: Path) -> Iterator[None]:
 def _checksum(path: Path, contents: dict[Path, dict[str, str]]) -> str:
     """Write the checksums of a folder, or add the checksum of a file to ``contents``. Return a message about it."""
     if path.is_dir():
-        prepared = check_prepared(path)
+        prepared = len(check_prepared(path))
         said = [f"{counted(prepared, 'file')} as in its {MANIFEST}"] if prepared else []
         if not prepared or has_data(path):
             said.append(f"checksums of {counted(record(path), 'file')}")

@@ -37,45 +37,57 @@ class _PreparedText(Struct):
     files: dict[str, PreparedFile]
 
 
-def check_prepared(folder: Path, names: Collection[str] | None = None) -> int:
+def check_prepared(folder: Path, names: Collection[str] | None = None) -> dict[str, str]:
     """Refuse files of a prepared text that have changed since a script of ``preprocess/`` wrote them.
+
+    Files that are not in the manifest are also refused, because a change of them would not be noticed.
 
     Args:
         folder: output folder of the script. Without a manifest of these scripts, no file is checked.
         names: the files to check (default: all files in the manifest).
 
     Returns:
-        The number of checked files.
+        The SHA-256 of each checked file.
 
     Raises:
-        UserError: if a file or the manifest has changed or cannot be read. The message names it.
+        UserError: if a file has changed, cannot be read or is not listed, or the manifest cannot be read. The message
+            names the file.
     """
     try:
         files = convert(read_json(folder / MANIFEST), _PreparedText).files
     except (FileNotFoundError, NotADirectoryError, ValidationError):  # none, or a manifest of something else
-        return 0
+        return {}
     except (OSError, ValueError) as error:
         raise UserError(
             f"{folder / MANIFEST} cannot be read ({error}): restore it, or run its script again."
         ) from error
-    chosen = [name for name in files if names is None or name in names]
-    for name in chosen:
+    advice = (
+        f"restore it, or delete {folder} and run its script again; if the change is intended, copy the file to a "
+        f"folder without {MANIFEST}"
+    )
+    digests = {}
+    for name in files if names is None else [name for name in names if name in files]:
         reason = f"has changed since its checksum was written to {folder / MANIFEST}"
         try:
-            if sha256_of(folder / name) == files[name].sha256:
-                continue
+            digests[name] = sha256_of(folder / name)
         except OSError as error:
             reason = f"cannot be read ({error.strerror})"
-        raise UserError(
-            f"{folder / name} {reason}: restore it, or delete {folder} and run its script again; if the change is "
-            f"intended, copy the file to a folder without {MANIFEST}."
-        )
-    return len(chosen)
+        if digests.get(name) != files[name].sha256:
+            raise UserError(f"{folder / name} {reason}: {advice}.")
+    for name in names or () if files else ():
+        if name not in files and name != MANIFEST and (folder / name).exists():
+            raise UserError(f"{folder / name} is not in {folder / MANIFEST}, so changes are not noticed: {advice}.")
+    return digests
+
+
+def is_data(name: str) -> bool:
+    """Return True if a file with this name belongs to the data of fairseq-preprocess."""
+    return _DATA.fullmatch(name) is not None
 
 
 def has_data(folder: Path) -> bool:
     """Return True if a folder contains data of fairseq-preprocess."""
-    return any(_DATA.fullmatch(path.name) for path in folder.iterdir())
+    return any(is_data(path.name) for path in folder.iterdir())
 
 
 def has_data_or_model(folder: Path) -> bool:
@@ -93,8 +105,8 @@ def record(folder: Path) -> int:
     """
     check_lines(folder)
     paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
-    paths = [path for path in paths if _DATA.fullmatch(path.name) or path.name == LOG]
-    if not any(_DATA.fullmatch(path.name) for path in paths):
+    paths = [path for path in paths if is_data(path.name) or path.name == LOG]
+    if not any(is_data(path.name) for path in paths):
         raise UserError(f"{folder} has no data that fairseq-preprocess wrote: name the directory that has (--destdir).")
     Manifest(folder).confirm({path.name: sha256_of(path) for path in paths})
     return len(paths)
@@ -111,7 +123,7 @@ def check_lines(folder: Path) -> None:
         UserError: if they do not match. The message names the text and the line.
     """
     for path in sorted(folder.iterdir()):
-        if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
+        if is_data(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
             check_text(path)
     log = folder / LOG
     if not log.is_file():

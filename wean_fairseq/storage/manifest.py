@@ -8,7 +8,7 @@ Therefore each change is applied, under a lock, to the current content of the fi
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -98,26 +98,36 @@ def _line(digest: str, name: str) -> str:
     return f"{'' if escaped == name else chr(92)}{digest}  {escaped}\n"
 
 
-def check_file(path: Path, advice: str, copies: bool = False, manifest: Manifest | None = None) -> bool:
-    """Return True if a file matches its checksum in the manifest, and False if the manifest does not list it.
+def check_file(
+    path: Path,
+    advice: str,
+    copies: bool = False,
+    manifest: Manifest | None = None,
+    alike: Callable[[str], object] = bool,
+) -> bool:
+    """Return True if a file matches its checksum in the manifest, and False if the manifest lists no files like it.
 
     Args:
         advice: what to do if the file has changed, for the message.
         copies: also accept the content of another file in the folder.
         manifest: manifest of the folder, for callers that check many files (default: it is read).
+        alike: returns a true value for the names of files of the same kind. A folder may contain data and checkpoints,
+            of which only one kind is listed.
 
     Raises:
-        Damaged: if the file has changed.
+        Damaged: if the file has changed, or if the manifest lists files like it, but not this file.
         UserError: if the manifest cannot be read.
         OSError: if the file cannot be read.
     """
     manifest = manifest or Manifest(path.parent)
-    if path.name not in manifest.digests:
+    is_listed = path.name in manifest.digests
+    if not is_listed and not (alike(path.name) and any(map(alike, manifest.digests))):
         return False
-    if not seen_intact(path):
-        right = chain(*manifest.digests.values()) if copies else manifest.digests[path.name]
+    if not (is_listed and seen_intact(path)):
+        right = chain(*manifest.digests.values()) if copies else manifest.digests.get(path.name, [])
         if sha256_of(path) not in right:
-            raise Damaged(f"{path} has changed since its checksum was written to {manifest.path}: {advice}.")
+            reason = "has changed since its checksum was written to" if is_listed else "is not in"
+            raise Damaged(f"{path} {reason} {manifest.path}: {advice}.")
         remember_intact(path)
     return True
 

@@ -1,5 +1,6 @@
 """Folders that the library ``datasets`` of Hugging Face writes with ``save_to_disk``."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ from .files import read_json
 
 Content = TypeVar("Content")
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
+_NAMES = {"train": ("train",), "valid": ("validation", "valid", "dev", "val"), "test": ("test",)}
 
 
 class _File(Struct):
@@ -54,6 +56,29 @@ def split_folders(path: Path) -> dict[str, Path]:
     if not (path / _SPLITS).is_file():
         return {}
     return {name: path / _plain(name, path) for name in _read(path / _SPLITS, _Splits).splits}
+
+
+def find_splits(names: Iterable[str], where: str, advice: str) -> dict[str, str]:
+    """Return the names of the splits by ``train``, ``valid`` and ``test``.
+
+    Args:
+        names: names in a table.
+        where: the table, for messages.
+        advice: what to do with an unknown name, for messages.
+
+    Raises:
+        UserError: if a name is unknown, or two names mean the same split.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        split = next((split for split, accepted in _NAMES.items() if name in accepted), None)
+        if split is None:
+            accepted = ", ".join(name for names in _NAMES.values() for name in names)
+            raise UserError(f"{where} has the split {name!r:.40}, but the names of splits are {accepted}: {advice}.")
+        if split in found:
+            raise UserError(f"{where} has {found[split]} and {name}, which both mean the split {split}: {advice}.")
+        found[split] = name
+    return found
 
 
 def _plain(name: str, folder: Path) -> str:

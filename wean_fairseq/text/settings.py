@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 MODEL_TEXT = "text.json"  # file in the folder of an exported model
 TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
 EXAMPLE = "example.txt"
+_EXPORTED = (MODEL_TEXT, TRUECASE_MODEL, BPE_CODES, WORDPIECES, "config.json")  # an exported model lists these files
 FEW_PAIRS = 100
 # Number of bytes of a file that are searched for an example, and maximum number of characters of the example.
 _BEGINNING, _LONGEST = 1 << 16, 300
@@ -290,22 +291,25 @@ def read_text_settings(folder: Path) -> TextSettings | None:
         UserError: if the manifest is damaged.
     """
     path = folder / MANIFEST
+    if not path.exists() and (folder / MODEL_TEXT).is_file():
+        path = folder / MODEL_TEXT
+        _check_exported(path)
     try:
-        if not path.exists() and (folder / MODEL_TEXT).is_file():
-            _check_exported(folder / MODEL_TEXT)
-            return settings_of(read_json(folder / MODEL_TEXT), folder / MODEL_TEXT)
-        manifest = convert(read_json(path), _Manifest)
+        values: Any = read_json(path)
+        if path.name == MANIFEST:
+            manifest = convert(values, _Manifest)
+            values = manifest.options if manifest.text is None else manifest.text
     except (FileNotFoundError, ValidationError):
         return None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}): prepare the text again.") from error
-    return settings_of(manifest.options if manifest.text is None else manifest.text, path)
+    return settings_of(values, path)
 
 
 def _check_exported(path: Path) -> None:
     """Raise ``UserError`` if a file of an exported model has changed since its checksum was written."""
     try:
-        check_file(path, "restore it, or export the model again")
+        check_file(path, "restore it, or export the model again", alike=_EXPORTED.__contains__)
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}): restore it.") from error
 

@@ -43,7 +43,8 @@ def train(
     if is_table(data):
         intended = TrainingRun(build_settings({**chosen, "data": "a table in memory"}))
         intended.check_folders()  # checked before the first file is written
-        chosen |= save_tables(data, intended.work / SAVED_TABLES)
+        named = [name for name, value in given.items() if value is not None]
+        chosen |= save_tables(data, intended.work / SAVED_TABLES, named)
     built = build_settings(chosen)
     try:
         run(built)

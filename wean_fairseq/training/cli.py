@@ -7,10 +7,10 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import get_args
 
-from ..console import command, command_parser, configure_logging, number, whole_number
+from ..console import command, command_parser, configure_logging, number, number_or_file, whole_number
 from ..ranges import MOST_PROCESSES
 from .defaults import ARCHS_OF, BERT_ARCHS
-from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
+from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings
 
 _EPILOG = """examples:
   wean-train pairs.csv --output model
@@ -54,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
         add(
             f"--{name}",
             nargs="+",
+            type=number_or_file,
             metavar="N|FILE",
             help=f"number of {name} pairs, or files (default: 5%%, at most 1000)",
         )
@@ -86,7 +87,8 @@ def _train(args: argparse.Namespace) -> None:
     config, given["from"] = given.pop("config"), given.pop("from_")
     given["data"] = args.data if len(args.data) > 1 else (args.data or [None])[0]
     for name in ("valid", "test"):
-        given[name] = split_value(given[name]) if given[name] else None
+        if given[name] and len(given[name]) == 1 and isinstance(given[name][0], int):
+            given[name] = given[name][0]
     chosen = read_file(config) if config is not None else {}
     settings = build_settings(chosen | read_settings(given))
     try:

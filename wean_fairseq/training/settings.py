@@ -8,13 +8,12 @@ import os
 import sys
 import tomllib
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert, structs
 
-from ..console import whole_number
 from ..errors import UserError, name_some, shown, similar
 from ..ranges import MOST_PROCESSES, check_positive
 from ..storage.files import no_file, read_regular
@@ -257,12 +256,6 @@ def _check_training(settings: Settings) -> None:
     if settings.language and settings.unit != "moses":
         raise UserError("language is for the unit moses: leave it out.")
     check_generation(Namespace(**{"beam": 1, **parse_search(settings.search, "search")}), sys.maxsize)
-
-
-def split_value(words: Sequence[str]) -> int | list[str]:
-    """Return the number of pairs, or the files, that the words of ``--test`` or ``--valid`` name."""
-    is_number = len(words) == 1 and words[0].isdecimal() and not Path(words[0]).is_file()
-    return whole_number(1)(words[0]) if is_number else list(words)
 
 
 def _real(path: str | Path) -> Path:

@@ -1,6 +1,6 @@
 """Save tables in memory as JSON lines: data frames of pandas, and data sets of Hugging Face ``datasets``."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,9 +8,9 @@ from typing import Any
 
 from ..errors import UserError
 from ..storage.files import copy_into, sha256_of, write_whole
+from ..storage.saved_tables import find_splits
 
 SAVED_TABLES = "tables"  # folder of the saved tables inside the work folder
-_SPLITS = {"data": ("train",), "valid": ("validation", "valid", "dev"), "test": ("test",)}
 
 
 def is_table(data: object) -> bool:
@@ -18,22 +18,27 @@ def is_table(data: object) -> bool:
     return isinstance(data, Mapping) or hasattr(data, "to_json")
 
 
-def save_tables(data: Any, folder: Path) -> dict[str, str]:
+def save_tables(data: Any, folder: Path, given: Collection[str] = ()) -> dict[str, str]:
     """Save a table, or one table for each split. Return the files by the names of their settings.
 
     Args:
         data: see ``is_table``.
         folder: folder to create.
+        given: names of the settings that the caller has given.
 
     Raises:
-        UserError: if there is no table, or another table was saved in the folder before.
+        UserError: if there is no table, a split is unknown or given twice, or another table was saved in the folder
+            before.
     """
     tables = {"data": data}
     if isinstance(data, Mapping):
-        tables = {name: data[key] for name, keys in _SPLITS.items() for key in keys if key in data}
+        advice = "give train, validation and test, each a table"
+        found = find_splits(data, "the data", advice)
+        tables = {"data" if split == "train" else split: data[key] for split, key in found.items()}
         if "data" not in tables or not all(hasattr(table, "to_json") for table in tables.values()):
-            names = ", ".join(map(str, data))
-            raise UserError(f"the data has the keys {names}: give train, validation and test, each a table.")
+            raise UserError(f"the data has the keys {', '.join(data)}: {advice}.")
+        if twice := [name for name in tables if name in given]:
+            raise UserError(f"{twice[0]} is a setting and a key of the data: leave one of them out.")
     folder.mkdir(parents=True, exist_ok=True)
     return {name: _save(table, folder / f"{name}.jsonl") for name, table in tables.items()}
 

@@ -23,7 +23,7 @@ from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.storage.files import sha256_of
 from wean_fairseq.storage.manifest import Damaged, Manifest, check_file
 from wean_fairseq.storage.search import SEARCH_FILE, kept_search
-from wean_fairseq.text.settings import Text, TextSettings
+from wean_fairseq.text.settings import Text, TextSettings, read_text_settings
 
 WORDS = make_dictionary(6)
 DESCRIBED = {"src": dictionaries.fingerprint(WORDS), "tgt": dictionaries.fingerprint(WORDS)}
@@ -289,6 +289,33 @@ def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
     (folder / "checksums.sha256").open("a").write(f"{'0' * 64}  ../a.pt\n")
     with pytest.raises(Damaged, match=r"has lost \.\./a\.pt"):
         read_export(folder / "model.safetensors")
+
+
+def test_an_export_whose_checksums_lack_a_file_is_refused(tmp_path, data, prepared):
+    """A changed file without a checksum would not be noticed. The card and notes are for people, and are not read."""
+    folder = tmp_path / "export"
+    export(saved(tmp_path / "a.pt"), folder, data, prepared)
+    lines = (folder / "checksums.sha256").read_text().splitlines(keepends=True)
+    assert len(lines) >= 8
+    for name in ("note.txt", "my plan.txt"):
+        (folder / name).write_text("mine\n")
+    for line in lines:
+        (folder / "checksums.sha256").write_text("".join(other for other in lines if other != line))
+        name = line.split()[1]
+        if name == "README.md":
+            read_export(folder)
+            continue
+        with pytest.raises(
+            Damaged, match=rf"/{re.escape(name)} is not in .*/checksums\.sha256: export the model again"
+        ):
+            read_export(folder)
+        if name in ("text.json", "bpe.codes"):
+            with pytest.raises(
+                Damaged, match=rf"^{folder}/{re.escape(name)} is not in .*/checksums\.sha256: restore it"
+            ):
+                Text(read_text_settings(folder), folder).prepare("x")
+    (folder / "checksums.sha256").write_text("".join(lines))
+    read_export(folder)
 
 
 @pytest.mark.parametrize("content", [None, ""])

@@ -10,10 +10,11 @@ from fairseq.dataclass.configs import CheckpointConfig
 from omegaconf import OmegaConf
 
 from wean_fairseq.checkpoints import resume, writing
-from wean_fairseq.checkpoints.reading import Hostile
+from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint
 from wean_fairseq.checkpoints.resume import AVERAGE_OF, choose
 from wean_fairseq.errors import UserError
 from wean_fairseq.host.checkpoints import _starting_from
+from wean_fairseq.storage.manifest import NAME as CHECKSUMS
 from wean_fairseq.storage.manifest import Damaged
 
 
@@ -136,6 +137,22 @@ def test_files_that_fairseq_did_not_name_are_the_users(folder, name):
     save(folder, name, 30)
     (folder / "checkpoint_last.pt").unlink()
     assert chosen(folder) == "checkpoint_2_15.pt"
+
+
+@pytest.mark.parametrize("name", ["checkpoint1.pt", "checkpoint_last.pt", "checkpoint_best.pt"])
+def test_a_checkpoint_that_is_not_in_the_checksums_is_refused(tmp_path, name):
+    """A copy of a listed checkpoint is known by its content, and files with other names belong to the user."""
+    for number, file in enumerate(("checkpoint1.pt", "checkpoint_best.pt", "checkpoint_last.pt")):
+        save(tmp_path, file, number)
+    save(tmp_path, "mine.pt", 7, manifest=False)
+    save(tmp_path, "checkpoint9.pt", 9)
+    (tmp_path / "checkpoint10.pt").write_bytes((tmp_path / "checkpoint9.pt").read_bytes())
+    manifest = (tmp_path / CHECKSUMS).read_text().splitlines(keepends=True)
+    (tmp_path / CHECKSUMS).write_text("".join(line for line in manifest if name not in line))
+    with pytest.raises(Damaged, match=rf"/{name} is not in .*/{CHECKSUMS}: .*run wean-checksum on it"):
+        read_checkpoint(tmp_path / name)
+    for other in ("mine.pt", "checkpoint9.pt", "checkpoint10.pt"):
+        read_checkpoint(tmp_path / other)
 
 
 def test_the_last_checkpoint_named_by_its_path_is_the_last_checkpoint(folder, tmp_path):

@@ -22,6 +22,8 @@ from wean_fairseq.data.word_vectors import load_word_vectors
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage import data_files
 from wean_fairseq.storage.cli import main_checksum
+from wean_fairseq.storage.data_files import check_prepared
+from wean_fairseq.storage.files import sha256_of
 from wean_fairseq.storage.manifest import NAME, Manifest
 from wean_fairseq.tasks import guarded
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
@@ -93,6 +95,19 @@ def test_one_changed_bit_in_the_data_is_refused_by_name(data, name):
     flip(data / name)
     with pytest.raises(UserError, match=rf"{name} has changed since .*run wean-checksum"):
         begin_training(data)
+
+
+@pytest.mark.parametrize("name", ["train.src-tgt.src.bin", "valid.src-tgt.tgt.idx", "dict.src.txt"])
+def test_data_that_is_not_in_the_checksums_is_refused_by_name(data, name):
+    """Notes of a user are not data. A list of a checkpoint in the same folder says nothing about the data."""
+    begin_training(data)
+    (data / "notes.txt").write_text("mine")
+    manifest = (data / NAME).read_text().splitlines(keepends=True)
+    (data / NAME).write_text("".join(line for line in manifest if name not in line))
+    with pytest.raises(UserError, match=rf"{name} is not in .*{NAME}: .*run wean-checksum"):
+        begin_training(data)
+    (data / NAME).write_text(f"{'0' * 64}  checkpoint_last.pt\n")
+    begin_training(data)
 
 
 def test_capital_digits_and_line_ends_of_other_programs_are_read(tmp_path):
@@ -331,6 +346,21 @@ def test_changed_files_of_a_script_are_refused_where_they_are_read(data, tmp_pat
         match=rf"prepared/{names[0]} has changed since its checksum was written to .*manifest\.json: restore it",
     ):
         read(folder)
+
+
+@pytest.mark.parametrize("name", ["vectors.txt", "manifest.json", "missing.txt"])
+def test_files_that_are_not_in_the_manifest_are_refused_where_they_are_read(tmp_path, name):
+    """The manifest cannot contain its own checksum."""
+    for file in ("vectors.txt", "notes.txt", "train.src"):
+        (tmp_path / file).write_text("abc")
+    digest = sha256_of(tmp_path / "train.src")
+    (tmp_path / "manifest.json").write_text(json.dumps({"files": {"train.src": {"sha256": digest}}}))
+    assert check_prepared(tmp_path) == check_prepared(tmp_path, ["train.src", "manifest.json"]) == {"train.src": digest}
+    if name == "vectors.txt":
+        with pytest.raises(UserError, match=r"vectors\.txt is not in .*/manifest\.json, so changes are not noticed"):
+            check_prepared(tmp_path, [name])
+    else:
+        assert check_prepared(tmp_path, [name]) == {}
 
 
 # --- without checksums: the parts of the data must fit each other -----------------------------------------------------

@@ -19,6 +19,7 @@ from tests.unit.tasks.test_paraphrase import (  # noqa: F401 - `data` is a fixtu
     words,
 )
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage.files import sha256_of
 
 SIZES = {"src": LENGTHS, "tgt": LENGTHS[::-1]}
 
@@ -104,8 +105,13 @@ def test_a_restart_in_a_later_epoch_sees_the_same_labels(data, tmp_path):  # noq
 
 def test_labels_that_differ_from_their_manifest_are_refused(data, tmp_path):  # noqa: F811
     labels = write_labels(tmp_path / "labels")
-    Path(labels, "manifest.json").write_text(json.dumps({"files": {"train.tgt.z": {"sha256": "0" * 64}}}))
+    files = {"train.src.z": {"sha256": sha256_of(Path(labels, "train.src.z"))}, "train.tgt.z": {"sha256": "0" * 64}}
+    Path(labels, "manifest.json").write_text(json.dumps({"files": files}))
     with pytest.raises(UserError, match=r"labels/train\.tgt\.z has changed since .*manifest\.json: restore it"):
+        make_task(data, granularity_labels=labels).load_dataset("train")
+    del files["train.src.z"]
+    Path(labels, "manifest.json").write_text(json.dumps({"files": files}))
+    with pytest.raises(UserError, match=r"labels/train\.src\.z is not in .*manifest\.json, so changes are not noticed"):
         make_task(data, granularity_labels=labels).load_dataset("train")
 
 

@@ -1,6 +1,7 @@
 """Test the output directory (complete or absent, never replacing another one), the leak check, and random splits."""
 
 import fcntl
+import hashlib
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from corpus import output as output_module
 from corpus.binarise import binarise
 from corpus.errors import InputError
 from corpus.leaks import LeakCheck
@@ -18,7 +20,8 @@ from corpus.sampling import Draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wean_fairseq.storage.files import write_whole
+from wean_fairseq.storage import data_files
+from wean_fairseq.storage.files import sha256_of, write_whole
 
 
 def make(path, lines=(("a b", "c"),), **options):
@@ -240,6 +243,25 @@ def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch):
     assert contents(Path())["train.src"] == b"a b\n"
 
 
+def test_a_prepared_source_is_read_once_for_its_checksum(tmp_path, monkeypatch):
+    """The manifest next to a source and the manifest of the output need the same checksum."""
+    text = tmp_path / "text"
+    with Output(text, script="me", options={}) as output:
+        output.write_text("words", "a\n")
+    hashed = []
+    for module in (data_files, output_module):
+        monkeypatch.setattr(module, "sha256_of", lambda path: hashed.append(path.name) or sha256_of(path))
+    other = Output(tmp_path / "other", script="me", options={})
+    other.source(text / "words")
+    assert hashed == ["words"]
+    assert other.sources[0]["sha256"] == hashlib.sha256(b"a\n").hexdigest()
+    (text / "more").write_text("b\n")
+    with pytest.raises(
+        InputError, match=r"more is not in .*manifest\.json, so changes are not noticed: restore it, or"
+    ):
+        other.source(text / "more")
+
+
 def test_finished_output_is_recognised(tmp_path):
     source, out = tmp_path / "source", tmp_path / "out"
     source.write_text("x\n")
@@ -256,7 +278,7 @@ def test_finished_output_is_recognised(tmp_path):
     assert not finished(1, overwrite=True)
     assert not Output(out, script="he", options={"seed": 1}).finished([source])
     (out / "words").write_text("b\n")
-    with pytest.raises(InputError, match="was changed or removed since"):
+    with pytest.raises(InputError, match="has changed since its checksum was written"):
         finished(1)
     (out / "words").write_text("a\n")
     source.write_text("y\n")

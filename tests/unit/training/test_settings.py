@@ -329,14 +329,36 @@ def test_data_frames_are_saved_by_split(here):
     assert tables.save_tables(frame, here / "one") == {"data": str(here / "one" / "data.jsonl")}
     with pytest.raises(UserError, match="was saved from another table"):
         tables.save_tables(frame[:1], here / "one")
-    saved = tables.save_tables({"train": frame, "validation": frame, "extra": 7}, here / "two")
-    assert sorted(saved) == ["data", "valid"]
+    for number, name in enumerate(["validation", "valid", "dev", "val"]):
+        saved = tables.save_tables({"train": frame, name: frame[:1]}, here / str(number))
+        assert sorted(saved) == ["data", "valid"]
+        assert Path(saved["valid"]).read_text(encoding="utf-8") == '{"a":"Zoë","b":"x"}\n'
 
 
-@pytest.mark.parametrize("data", [{}, {"test": pd.DataFrame()}, {"train": [("a", "b")]}])
-def test_other_mappings_are_refused(here, data):
-    with pytest.raises(UserError, match="give train, validation and test"):
-        train(data, "model")
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({}, ""),
+        ({"test": pd.DataFrame()}, ""),
+        ({"train": [("a", "b")]}, ""),
+        ({"train": pd.DataFrame(), "extra": 7}, "has the split 'extra', but the names of splits are train, validation"),
+        ({"train": pd.DataFrame(), 3: pd.DataFrame()}, "has the split 3, but the names of splits are train"),
+        (
+            {"train": pd.DataFrame(), "dev": pd.DataFrame(), "validation": pd.DataFrame()},
+            "has dev and validation, which both mean the split valid",
+        ),
+    ],
+)
+def test_other_mappings_are_refused(here, data, says):
+    with pytest.raises(UserError, match=f"{says}.*give train, validation and test"):
+        train(data, "model", device="cpu")
+    assert [path.name for path in here.iterdir()] == ["pairs.csv"]
+
+
+def test_a_split_is_a_table_or_a_setting(here):
+    frame = pd.DataFrame({"a": ["x"], "b": ["y"]})
+    with pytest.raises(UserError, match="valid is a setting and a key of the data: leave one of them out"):
+        train({"train": frame, "val": frame}, "model", valid=5, device="cpu")
     assert [path.name for path in here.iterdir()] == ["pairs.csv"]
 
 
