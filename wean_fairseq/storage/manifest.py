@@ -50,7 +50,9 @@ class Manifest:
             raise UserError(
                 f"{self.path} cannot be read ({error}): delete it to continue without checksums."
             ) from error
-        for number, line in enumerate(content.removesuffix("\n").split("\n") if content else [], start=1):
+        if not content:
+            raise UserError(f"{self.path} is empty: restore it, or delete it to continue without checksums.")
+        for number, line in enumerate(content.removesuffix("\n").split("\n"), start=1):
             match = _LINE.fullmatch(line.removesuffix("\r"))
             if match is None:
                 raise UserError(
@@ -90,7 +92,10 @@ class Manifest:
             self.digests = self._read()
             yield
             text = "".join(_line(digest, name) for name, found in sorted(self.digests.items()) for digest in found)
-            write_whole(self.path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))
+            if text:
+                write_whole(self.path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))
+            else:
+                self.path.unlink(missing_ok=True)
 
 
 def _line(digest: str, name: str) -> str:

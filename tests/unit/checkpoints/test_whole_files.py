@@ -218,6 +218,9 @@ def test_files_that_are_gone_are_forgotten(tmp_path):
     (tmp_path / "checkpoint1.pt").unlink()
     writing.save(checkpoint(3), tmp_path / "checkpoint3.pt")
     assert sorted(Manifest(tmp_path).digests) == ["checkpoint2.pt", "checkpoint3.pt"]
+    for name in ("checkpoint2.pt", "checkpoint3.pt"):
+        Manifest(tmp_path).forget(name)
+    assert not (tmp_path / NAME).exists(), "an empty file would be refused"
 
 
 def test_a_file_without_a_checksum_is_not_compared(tmp_path):
@@ -225,7 +228,7 @@ def test_a_file_without_a_checksum_is_not_compared(tmp_path):
     assert not check_file(tmp_path / "file", "unused")
 
 
-@pytest.mark.parametrize("content", [b"not a checksum\n", b"\xff\xfe\n"], ids=["no checksum", "no text"])
+@pytest.mark.parametrize("content", [b"not a checksum\n", b"\xff\xfe\n", b""], ids=["no checksum", "no text", "empty"])
 def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
     (tmp_path / NAME).write_bytes(content)
     with pytest.raises(UserError, match=f"{NAME}.* to continue without checksums"):
