@@ -32,7 +32,11 @@ A run is a directory that a recipe wrote. Runs that differ only in their seed be
 deviations; experiments that were scored on the same sentences are put side by side. Reports are
 deterministic and use only files in the run directories.
 """
-_MADE_BY = re.compile(rb"Made by (`|<code>)wean-report")  # recognises files that wean-report has written
+# recognises pages that wean-report has written by one of their lines
+_MADE_BY = re.compile(
+    rb'^(- |<p class="note">)Made by (`|<code>)wean-report .*\(wean\\?_fairseq \S+\) from the files of the run dir',
+    re.MULTILINE,
+)
 _CURVES = ("bleu", "nll_loss", "loss", "ppl")
 _TITLES = 3  # maximum number of experiments in the page's title
 

@@ -232,7 +232,9 @@ def test_only_an_older_report_is_replaced(tmp_path, capsys, kind):
     else:
         (out / "figures").mkdir(parents=True)
         place = out / ("figures/scores.png" if kind == "figures" else "report.html")
-        place.symlink_to(mine) if kind == "link" else place.write_text("mine")
+        # a text that quotes a report is not a report
+        text = 'Chapter 1: "Made by `wean-report run` (wean_fairseq 1.0) from the files of the run directories"'
+        place.symlink_to(mine) if kind == "link" else place.write_text(text)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert main([str(run), "--output", str(out)]) == 2
     assert "is a link, or was not written by wean-report: choose another --output." in capsys.readouterr().err
