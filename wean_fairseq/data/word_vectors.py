@@ -50,6 +50,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
         with TextIOWrapper(_open(path), "utf-8-sig", "replace", newline="\n") as file:
             expected = _check_width(file, path, dim)
             number = skipped = int(expected is not None)
+            line = ""
             for number, line in enumerate(iter(lambda: file.readline(_LONGEST), ""), start=1 + skipped):
                 word, numbers = _parts(line, f"{path}, line {number}", dim)
                 index = indices.get(word)
@@ -66,6 +67,8 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
             f"{path} is damaged: its first line says {expected} vectors, but it has {number - skipped}: copy or "
             "download it again, or remove the first line if the vectors are complete."
         )
+    if not line.endswith("\n"):
+        logger.warning(f"the last line of {path} has no line end: if the file was cut, its last number is wrong.")
     words, num_known = len(dictionary) - dictionary.nspecial, int(has_vector[dictionary.nspecial :].sum())
     if not num_known:
         raise UserError(

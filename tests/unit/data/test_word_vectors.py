@@ -66,6 +66,14 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch
         load_word_vectors(str(tmp_path / "vectors.gz"), DICTIONARY, 3)
 
 
+@pytest.mark.parametrize(("end", "warnings"), [("\n", 0), ("", 1)])
+def test_a_last_line_without_an_end_is_reported(tmp_path, caplog, end, warnings):
+    """The number of vectors does not show that a file was cut inside its last number."""
+    (tmp_path / "vectors").write_text(f"2 3\nw0 1 2 3\nw1 1 2 -0{end}")
+    load_word_vectors(str(tmp_path / "vectors"), DICTIONARY, 3)
+    assert sum("has no line end: if the file was cut" in message for message in caplog.messages) == warnings
+
+
 def test_bytes_that_are_no_text_hurt_no_other_word(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_bytes(b"\xff\xfe 1 2 3\nw1 3 2 1\n")
