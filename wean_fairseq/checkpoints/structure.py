@@ -14,7 +14,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
-from torch.nn import Parameter
+from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
 DEEPEST_CONTENT = 50  # maximum depth of nested containers
@@ -204,6 +204,14 @@ def _kinds(section: str, name: str | None) -> DictConfig:
         kind = getattr(FairseqConfig.__dataclass_fields__.get(section), "type", None)
     options: DictConfig = OmegaConf.structured(kind) if is_dataclass(kind) else OmegaConf.create()
     return options
+
+
+def without_state(optimizer: Optimizer, model: Module) -> list[str]:
+    """Return the names of the trained parameters that a loaded optimiser state lacks, or none if it is empty."""
+    state = getattr(optimizer, "state", {})
+    trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    named = model.named_parameters() if state else ()
+    return [name for name, parameter in named if id(parameter) in trained and not state.get(parameter)]
 
 
 def wrong_in_optimizer(optimizer: Optimizer) -> str | None:

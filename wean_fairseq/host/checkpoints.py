@@ -22,8 +22,8 @@ from ..checkpoints import training_lock, writing
 from ..checkpoints.export import WEIGHTS, read_model
 from ..checkpoints.reading import options_of, read_checkpoint
 from ..checkpoints.resume import LAST, Choice, choose, is_named, others_of
-from ..checkpoints.structure import align_state, wrong_in_optimizer
-from ..errors import UserError, sentence_of, shown
+from ..checkpoints.structure import align_state, without_state, wrong_in_optimizer
+from ..errors import UserError, name_some, sentence_of, shown
 from ..storage.files import remove_partial
 from ..storage.manifest import Damaged, Manifest
 from . import stopping
@@ -137,6 +137,11 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
     wrong = wrong_in_optimizer(trainer.optimizer.optimizer) if path is not None else None
     if wrong is not None:
         raise _cannot_resume(path, f"{wrong} of the optimiser has the wrong type, size or value")
+    if new := without_state(trainer.optimizer.optimizer, trainer.model):
+        logger.warning(
+            f"{path} has no optimiser state for {name_some(new)}: these parameters start a new one, which is right if "
+            "they have had no gradient so far."
+        )
     align_state(trainer.optimizer.optimizer)
     # a run that starts from a named checkpoint counts as a new run, even if an earlier run ended with this checkpoint
     if names_one:

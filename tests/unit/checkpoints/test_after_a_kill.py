@@ -310,6 +310,7 @@ def load(tmp_path, monkeypatch):
         trainer = SimpleNamespace(cfg=cfg, get_num_updates=lambda: 10, checkpoint_suffix="")
         trainer.should_save_checkpoint_on_current_rank = True
         trainer.optimizer = SimpleNamespace(optimizer=SimpleNamespace(param_groups=[], state={}))
+        trainer.model = None
         host.load_checkpoint(lambda *_: stopping.restore_patience(state), checkpoint, trainer)
         return cfg.optimization.max_epoch, stopping.patience()["num_runs"]
 

@@ -23,7 +23,7 @@ from tests.fuzz.wrong_types import GONE
 from wean_fairseq.checkpoints.average import average
 from wean_fairseq.checkpoints.export import export
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
-from wean_fairseq.checkpoints.structure import align_state, odd_value, wrong_in_optimizer
+from wean_fairseq.checkpoints.structure import align_state, odd_value, without_state, wrong_in_optimizer
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
 from wean_fairseq.host import safe_globals
@@ -663,6 +663,18 @@ def test_a_state_with_which_an_optimiser_makes_no_step_is_named(group, entry, wr
             if changes[name] is GONE:
                 del members[name]
     assert wrong_in_optimizer(optimizer) == wrong
+
+
+def test_parameters_without_a_state_are_named():
+    """They start a new state. An empty state is no reason to name them, nor is a parameter that is not trained."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    optimizer = torch.optim.Adam(model[0].parameters())
+    assert without_state(optimizer, model) == []
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert without_state(optimizer, model) == []
+    del optimizer.state[model[0].bias]
+    assert without_state(optimizer, model) == ["0.bias"]
 
 
 def test_the_state_of_adafactor_is_accepted():
