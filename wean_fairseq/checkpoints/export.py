@@ -202,6 +202,7 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
     if (folder / CTRANSLATE2).is_dir():
         inside = folder / CTRANSLATE2
         others += [f"{CTRANSLATE2}/{name}" for name in sorted(_foreign_files(inside, Manifest(inside).digests, ()))]
+    others += {*_foreign_dictionaries(folder)} - {*others}
     if others:
         raise UserError(f"{folder} has files that are not of its model ({name_some(others)}): move them elsewhere.")
     for place in (folder, folder / CTRANSLATE2):
@@ -211,6 +212,16 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
                 check_file(
                     place / name, "move it elsewhere, because a new model replaces the folder", manifest=manifest
                 )
+
+
+def _foreign_dictionaries(folder: Path) -> list[str]:
+    """Return the names of files that are named like dictionaries, but are not those of the model's two languages."""
+    try:
+        task = read_json(folder / CONFIG, _LARGEST_CONFIG)["cfg"]["task"]
+        used = {f"dict.{task[side]}.txt" for side in ("source_lang", "target_lang")}
+    except (OSError, ValueError, LookupError, TypeError):  # missing or damaged, which is reported elsewhere
+        return []
+    return sorted(path.name for path in folder.glob("dict.*.txt") if path.name not in used)
 
 
 def _foreign_files(folder: Path, recorded: Collection[str], documents: Collection[str]) -> list[str]:
@@ -364,11 +375,12 @@ def _check_header(weights: Path) -> None:
         safe_open(weights, "pt")
 
 
-def _complete_manifest(folder: Path) -> Manifest:
-    """Return the checksums of a folder. Log a warning if no checksums are recorded.
+def _complete_manifest(weights: Path) -> Manifest:
+    """Return the checksums of the folder of a weights file. Log a warning if no checksums are recorded.
 
     Raise ``Damaged`` if a listed file is missing, or a file that is read is not listed.
     """
+    folder = weights.parent
     manifest = Manifest(folder)
     if not manifest.digests:
         steps = "" if (folder / TEXT).exists() else f" Without {TEXT} its input must be tokens between spaces."
@@ -382,7 +394,8 @@ def _complete_manifest(folder: Path) -> Manifest:
         if Path(name).name != name or not (folder / name).is_file():
             raise Damaged(f"{folder} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
     for path in sorted(folder.iterdir()) if manifest.digests else ():
-        if _WRITTEN.fullmatch(path.name) and path.name not in (CHECKSUMS, CARD, NOTE, *manifest.digests):
+        is_read = path.name == weights.name or _WRITTEN.fullmatch(path.name)
+        if is_read and path.name not in (CHECKSUMS, CARD, NOTE, *manifest.digests):
             raise Damaged(f"{path} is not in {manifest.path}: {_ADVICE}.")
     return manifest
 
@@ -399,7 +412,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
     for file in (weights, config_file):
         if not file.is_file():
             raise UserError(f"there is no {file}: name a directory that wean-export wrote.")
-    manifest = _complete_manifest(weights.parent)
+    manifest = _complete_manifest(weights)
     try:
         # Check the sizes first, because a sparse file occupies only a few bytes, but can claim to be larger than the
         # memory. The weights are checked against the sizes in their header.

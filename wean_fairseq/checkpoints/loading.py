@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from ..errors import UserError
 from ..ranges import check_no_reference
 from ..storage.files import sha256_of
-from ..storage.manifest import NAME as CHECKSUMS
+from ..storage.manifest import Manifest
 from ..storage.search import GENERATION, TASK_OPTIONS, kept_search
 from .export import WEIGHTS, is_export
 from .reading import check_intact
@@ -83,11 +83,14 @@ class StoredModel:
 
         Raises ``Damaged`` if the file is a damaged checkpoint.
         """
-        path = Path(self.path)
-        folder = path.parent if path.name == WEIGHTS else path
-        file = folder / CHECKSUMS if self.is_export else path
-        if file == path and path.is_file():
-            check_intact(path)  # a sparse file that only looks large must not be read completely
+        file = Path(self.path)
+        if self.is_export:
+            file = file / WEIGHTS if file.is_dir() else file
+            manifest = Manifest(file.parent)
+            if file.name in manifest.digests:
+                file = manifest.path
+        elif file.is_file():
+            check_intact(file)  # a sparse file that only looks large must not be read completely
         return sha256_of(file) if file.is_file() else ""
 
     def load(self, **options: Any) -> Loaded:

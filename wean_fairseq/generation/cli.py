@@ -1,6 +1,7 @@
 """``wean-generate``: rewrite plain text, one output line per input line."""
 
 import argparse
+import hashlib
 import json
 import math
 import sys
@@ -17,9 +18,11 @@ from ..checkpoints.loading import StoredModel
 from ..console import SEED, command, command_parser, configure_logging, counted, print_message, whole_number
 from ..data.typed_text import lines_of, read_typed_lines
 from ..errors import UserError
+from ..storage.files import sha256_of
 from ..storage.search import GENERATION, SEARCH_PRESETS, add_generation_options
 from .growing import GrowingFile
 from .loading import COMPUTE_TYPE, ENGINES, load
+from .model import TextModel
 from .outputs import Float32Array, Generated, Output, rounded
 
 _BUFFER = 2000  # number of input lines that are sorted by length together
@@ -95,9 +98,12 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
     task = model.task.cfg
     _check_output(output, *str(task.data).split(":"), model.text.folder, getattr(task, "bert", None))
     generation = _generation_options(args)
-    if (model.search_options | generation).get("sampling") or str(task.search_preset) == "cdnpg-sampling":
-        # the sentences of a batch and the batches of a buffer share random numbers
-        output.record_draws({name: getattr(args, name) for name in ("seed", "buffer_size", "batch_size")})
+    # the sentences of a batch and the batches of a buffer share random numbers
+    is_random = (model.search_options | generation).get("sampling") or str(task.search_preset) == "cdnpg-sampling"
+    draws = ("--seed", "--buffer-size", "--batch-size") if is_random else ()
+    drawn = {name: getattr(args, name.removeprefix("--").replace("-", "_")) for name in draws}
+    if output.path is not None:
+        output.record_loaded({**_contents(model), **drawn})
     typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
     buffer_size = args.buffer_size or (1 if typed else _BUFFER)
     already_done = output.done
@@ -161,6 +167,21 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     # JSON cannot represent infinity or NaN.
     exact = {name: value if -math.inf < value < math.inf else str(value) for name, value in generation.items()}
     return {"model": stored.identity, "search": stored.search, **options, **exact}
+
+
+def _contents(model: TextModel) -> dict[str, str]:
+    """Return hashes of what the outputs depend on beside the weights. Files with the same names may have changed."""
+    task = model.task
+    bert = getattr(task.cfg, "bert", None)
+    files = {
+        "the text steps": model.text.files,
+        "--bert": sorted(path for path in Path(bert).iterdir() if path.is_file()) if bert else [],
+    }
+    words = [*task.source_dictionary.symbols, *task.target_dictionary.symbols]
+    contents = {name: [sha256_of(path) for path in paths] for name, paths in files.items()}
+    contents["the text steps"].append(str(model.text.settings))
+    contents |= {"the dictionaries": words, "the search": [str(sorted(model.search_options.items()))]}
+    return {name: hashlib.sha256("\n".join(parts).encode()).hexdigest() for name, parts in contents.items()}
 
 
 def _split(line: str) -> tuple[str, list[str]]:

@@ -38,7 +38,7 @@ _PIECE = 1 << 20
 class _State(Struct, forbid_unknown_fields=True):
     """Content of the state file: options, number of lines, size of outputs, and SHA-256 of input and outputs.
 
-    ``draws`` has the options on which random outputs depend.
+    ``loaded`` has what is known when the model is loaded, see `GrowingFile.record_loaded`.
     """
 
     asked: dict[str, Any]
@@ -46,7 +46,7 @@ class _State(Struct, forbid_unknown_fields=True):
     bytes: Annotated[int, Meta(ge=0)]
     input: str
     output: str
-    draws: dict[str, Any] = {}
+    loaded: dict[str, Any] = {}
 
 
 class GrowingFile:
@@ -76,7 +76,7 @@ class GrowingFile:
         self._written: list[Path | int] = []  # the files that are written: paths, or the descriptor of an open file
         self._given = given
         self._asked = asked
-        self._draws: dict[str, Any] = {}
+        self._loaded: dict[str, Any] = {}
         self._overwrite = overwrite
         self._reads = reads
         self._input, self._output = hashlib.sha256(), hashlib.sha256()
@@ -146,22 +146,23 @@ class GrowingFile:
             return
         if state.asked != self._asked:
             raise self._mismatch("another model or other options")
-        self._draws = state.draws
+        self._loaded = state.loaded
         lines = self._hash_outputs(file, state.bytes)
         if size < state.bytes or lines != state.lines or self._output.hexdigest() != state.output:
             raise self._mismatch("other outputs than it has now; it was changed or damaged")
         file.truncate(state.bytes)
         self.done, self._expected = state.lines, state.input
 
-    def record_draws(self, draws: dict[str, Any]) -> None:
-        """Record the options on which random outputs depend. They are known when the model is loaded.
+    def record_loaded(self, loaded: dict[str, Any]) -> None:
+        """Record what the outputs depend on and is known only when the model is loaded: names and values in JSON types.
 
         Raises:
-            UserError: if the existing outputs were drawn with other options.
+            UserError: if the existing outputs were made with other values.
         """
-        if self.done and draws != self._draws:
-            raise self._mismatch("another seed, --buffer-size or --batch-size")
-        self._draws = draws
+        if self.done and loaded != self._loaded:
+            names = [name for name, value in self._loaded.items() if loaded.get(name) != value]
+            raise self._mismatch(f"other values of {' and '.join(names or loaded)}")
+        self._loaded = loaded
 
     def _read_state(self) -> _State:
         """Read the state file.
@@ -264,7 +265,7 @@ class GrowingFile:
             self._file.close()
 
     def _write_state(self, lines: int, size: int) -> None:
-        state = _State(self._asked, lines, size, self._input.hexdigest(), self._output.hexdigest(), self._draws)
+        state = _State(self._asked, lines, size, self._input.hexdigest(), self._output.hexdigest(), self._loaded)
         write_text(self._state_file, json.dumps(to_builtins(state)))
 
     def _hash_lines(self, lines: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from tests.model_contract import make_dictionary
 from wean_fairseq.checkpoints import cli, dictionaries
 from wean_fairseq.checkpoints.average import average, newest
 from wean_fairseq.checkpoints.export import export, read_export, read_exported_text
+from wean_fairseq.checkpoints.loading import StoredModel
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage.cli import main_checksum
@@ -208,7 +209,7 @@ def test_an_export_does_not_replace_an_edited_file(exported, tmp_path, data, nam
 
 
 @pytest.mark.parametrize(
-    "name", ["notes.md", "ctranslate2/my_notes.txt", "ctranslate2/deep/config.json", "README.md/my"]
+    "name", ["notes.md", "dict.notes.txt", "ctranslate2/my_notes.txt", "ctranslate2/deep/config.json", "README.md/my"]
 )
 def test_an_export_does_not_replace_foreign_files_with_a_checksum_or_in_a_subfolder(exported, data, tmp_path, name):
     (exported / "ctranslate2").mkdir()
@@ -289,6 +290,19 @@ def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
     (folder / "checksums.sha256").open("a").write(f"{'0' * 64}  ../a.pt\n")
     with pytest.raises(Damaged, match=r"has lost \.\./a\.pt"):
         read_export(folder / "model.safetensors")
+
+
+def test_weights_with_another_name_have_a_checksum_too(exported, tmp_path):
+    """Weights without a checksum were all alike, so outputs of wean-generate were continued with other weights."""
+    weights = exported / "other.safetensors"
+    weights.write_bytes((exported / "model.safetensors").read_bytes())
+    with pytest.raises(Damaged, match=rf"^{weights} is not in .*checksums\.sha256: export the model again"):
+        read_export(weights)
+    (exported / "checksums.sha256").unlink()
+    read_export(weights)
+    assert StoredModel(weights).identity == StoredModel(exported).identity == sha256_of(weights)
+    weights.write_bytes(b"changed")
+    assert StoredModel(weights).identity != StoredModel(exported).identity
 
 
 def test_an_export_whose_checksums_lack_a_file_is_refused(tmp_path, data, prepared):

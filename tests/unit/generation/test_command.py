@@ -8,6 +8,7 @@ import sys
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -170,6 +171,31 @@ def test_what_was_stopped_goes_on(
     assert out.read_text(encoding="utf-8").split("\n") == [*expected, ""]
 
 
+CONTENTS: dict[str, Any] = {
+    "the text steps": lambda model: setattr(model.text, "settings", replace(model.text.settings, lowercase=False)),
+    "the dictionaries": lambda model: model.task.target_dictionary.symbols.reverse(),
+    "the search": lambda model: model.search_options.update(lenpen=2.0),
+    "--bert": lambda model: (Path(model.task.cfg.bert) / "config.json").write_text("{}"),
+}
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_outputs_are_continued_with_the_same_content_only(
+    model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, name: str
+):
+    """A data folder that was prepared again has the same name, but other text steps."""
+    (tmp_path / "bert").mkdir()
+    monkeypatch.setattr(model.task.cfg, "bert", str(tmp_path / "bert"), raising=False)
+    line = ["--input", given, "--output", tmp_path / "out.txt", "--buffer-size", 4]
+    with monkeypatch.context() as patch:
+        stop_after(model, 2, patch, KeyboardInterrupt())
+        assert generate(*line) == 130
+    CONTENTS[name](model)
+    assert generate(*line) == 2
+    assert f"was begun with other values of {name}: choose another" in capsys.readouterr().err
+    assert not (tmp_path / "out.txt").exists()
+
+
 def change_state(folder: Path, **values: object) -> None:
     state = folder / "out.txt.part.json"
     state.write_text(json.dumps(json.loads(state.read_text()) | values), encoding="utf-8")
@@ -233,7 +259,7 @@ def test_random_outputs_are_continued_with_the_same_draws_only(
         assert generate(*line) == 130
     for changed in (["--seed", 2], ["--buffer-size", 3], ["--batch-size", 2]):
         assert generate(*line, *changed) == 2
-        assert "was begun with another seed, --buffer-size or --batch-size" in capsys.readouterr().err
+        assert f"was begun with other values of {changed[0]}: choose another" in capsys.readouterr().err
     assert generate(*line) == 0
     resumed = (tmp_path / "out.txt").read_bytes()
     assert generate(*line, "--overwrite") == 0
