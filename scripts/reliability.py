@@ -44,8 +44,8 @@ MEANINGS = {
     "one error message that names the first training",
     "outputs that are no files": "devices, pipes, sockets, folders and links under the name of an output, for every "
     "tool that writes: each was kept, and was written through or rejected with one error message",
-    "options out of range": "of training, decoding and resuming, and address spaces too small: one error message, "
-    "never a traceback or a success without effect",
+    "options out of range": "of training, decoding and resuming, and address spaces too small for a model: one "
+    "message, no traceback, no success without effect",
     "malformed files": "dictionaries, headers of word vectors, JSON of reports, encodings that lack the characters: "
     "never a traceback",
     "attacks on the page": "80 half-sent requests at a time: the page answered, and the requests were closed",
