@@ -21,6 +21,7 @@ from corpus import entities, torch7
 from corpus.command import build_parser, run
 from corpus.errors import InputError
 from corpus.output import SIDES, SPLITS
+from corpus.plain import complete_splits
 from corpus.preparation import PairWriter, Preparation
 
 ENDS = ("src", "dst")
@@ -37,15 +38,17 @@ def parser() -> ArgumentParser:
     return options
 
 
-def pairs_of(options: Namespace, form: str) -> dict[str, list[Path]]:
-    """Return the files of each split in one form (anonymised or original). Held-out splits come first."""
-    name = options.name + (".ori" if form == "original" else "")
-    files = {split: [options.data / f"{name}.{split}.{end}" for end in ENDS] for split in reversed(SPLITS)}
-    return {
-        split: paths
-        for split, paths in files.items()
-        if split in options.split and all(path.is_file() for path in paths)
-    }
+def pairs_of(options: Namespace) -> dict[str, list[Path]]:
+    """Return the files of each split in the chosen form. Held-out splits come first."""
+    name = options.name + (".ori" if options.form == "original" else "")
+    chosen = [split for split in reversed(SPLITS) if split in options.split]
+    return complete_splits({split: [options.data / f"{name}.{split}.{end}" for end in ENDS] for split in chosen})
+
+
+def originals_of(options: Namespace) -> dict[str, Path]:
+    """Return the original source file of each split. Its words replace the placeholders of the anonymised form."""
+    paths = {split: options.data / f"{options.name}.ori.{split}.{ENDS[0]}" for split in options.split}
+    return {split: path for split, path in paths.items() if path.is_file()}
 
 
 def map_of(options: Namespace) -> Path | None:
@@ -56,7 +59,7 @@ def map_of(options: Namespace) -> Path | None:
 
 def inputs(options: Namespace) -> list[Path]:
     """Return the source files."""
-    files_by_split = pairs_of(options, options.form)
+    files_by_split = pairs_of(options)
     if not files_by_split:
         raise InputError(
             f"{options.data} has no {options.name}{'.ori' if options.form == 'original' else ''}"
@@ -67,8 +70,7 @@ def inputs(options: Namespace) -> list[Path]:
     if entity_map is not None:
         return [*files, entity_map]
     if options.form == "anonymised":
-        originals = pairs_of(options, "original")
-        files += [originals[split][0] for split in files_by_split if split in originals]
+        files += [path for split, path in originals_of(options).items() if split in files_by_split]
     return files
 
 
@@ -92,11 +94,11 @@ def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) ->
     """Yield the words of the placeholders for each pair of a split, or None if they are unknown."""
     options = preparation.options
     path = map_of(options)
-    originals = pairs_of(options, "original").get(split)
+    original = originals_of(options).get(split)
     if path is not None:
         yield from lua_list(table, split, path)
-    elif originals is not None:
-        for _, forms in preparation.aligned_lines([paths[0], originals[0]], count=False):
+    elif original is not None:
+        for _, forms in preparation.aligned_lines([paths[0], original], count=False):
             yield entities.align(*forms)
     else:
         while True:
@@ -135,7 +137,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     """Write the splits whose files exist."""
     path = map_of(options)
     table = None if path is None else torch7.load(preparation.output.source(path))
-    for split, paths in pairs_of(options, options.form).items():
+    for split, paths in pairs_of(options).items():
         if options.form == "anonymised":
             with preparation.split(split, SIDES, [ENTITIES]) as writer:
                 write_anonymised(preparation, writer, paths, table)

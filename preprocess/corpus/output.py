@@ -43,6 +43,7 @@ from wean_fairseq.storage.files import (
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
+_SPLIT_FILES = [f"{split}.{side}" for split in SPLITS for side in SIDES]
 _LINE_BREAKS = frozenset("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 
@@ -153,7 +154,7 @@ class Output:
 
         Raises:
             UserError: if there is no such file, the output would replace it, or it differs from the manifest next to it
-                or is not in it.
+                or is not in it. If it belongs to a split, all files of splits in the manifest must exist.
         """
         if path in self._seen:
             return path
@@ -165,6 +166,8 @@ class Output:
             raise InputError(f"{path} begins with zero bytes: this is not text.")
         try:
             digest = check_prepared(path.parent, [path.name]).get(path.name) or sha256_of(path)
+            if path.name in _SPLIT_FILES:
+                check_prepared(path.parent, [name for name in _SPLIT_FILES if not (path.parent / name).exists()])
             entry: dict[str, Any] = {"file": path.name, "bytes": path.stat().st_size, "sha256": digest}
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}.") from error

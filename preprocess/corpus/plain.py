@@ -13,9 +13,22 @@ from corpus.preparation import Preparation
 
 
 def plain_files(folder: Path) -> dict[str, list[Path]]:
-    """Return the splits whose two sides are in the folder. Held-out splits come first."""
-    files = {split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)}
-    return {split: paths for split, paths in files.items() if all(path.is_file() for path in paths)}
+    """Return the splits in the folder. Held-out splits come first. See ``complete_splits``."""
+    return complete_splits({split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)})
+
+
+def complete_splits(files: Mapping[str, list[Path]]) -> dict[str, list[Path]]:
+    """Return the splits whose files exist.
+
+    Raises:
+        InputError: if a split has only some of its files.
+    """
+    for paths in files.values():
+        missing = [path for path in paths if not path.is_file()]
+        if 0 < len(missing) < len(paths):
+            present = next(path for path in paths if path not in missing)
+            raise InputError(f"{present} has no {missing[0].name} beside it: add it, or move {present.name} elsewhere.")
+    return {split: paths for split, paths in files.items() if paths[0].is_file()}
 
 
 def check_distinct(files: Iterable[tuple[str, Path]]) -> None:

@@ -16,10 +16,12 @@ from corpus.binarise import binarise
 from corpus.errors import InputError
 from corpus.leaks import LeakCheck
 from corpus.output import Output, check_free, partial_folder, read_manifest
+from corpus.plain import plain_files
 from corpus.sampling import Draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.storage import data_files
 from wean_fairseq.storage.files import sha256_of, write_whole
 
@@ -472,3 +474,19 @@ def test_ctrl_c_while_the_libraries_are_imported_is_one_line():
     line = [sys.executable, "-c", "import corpus; raise KeyboardInterrupt"]
     done = subprocess.run(line, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "interrupted\n")
+
+
+def test_a_split_without_one_side_is_not_left_out(tmp_path):
+    """The split was left out without a word, also if the manifest lists its files."""
+    for name in ("train.src", "train.tgt", "valid.src"):
+        (tmp_path / name).write_text("a b\n")
+    with pytest.raises(InputError, match=r"valid\.src has no valid\.tgt beside it: add it, or move valid\.src"):
+        plain_files(tmp_path)
+    (tmp_path / "valid.src").unlink()
+    assert [*plain_files(tmp_path)] == ["train"]
+    files = {name: {"bytes": 4, "sha256": sha256_of(tmp_path / name)} for name in ("train.src", "train.tgt")}
+    lost = {"valid.src": {"bytes": 4, "sha256": "0" * 64}}
+    (tmp_path / "manifest.json").write_text(json.dumps({"files": files | lost}))
+    output = Output(tmp_path / "out", script="quora", version="1", options={})
+    with pytest.raises(UserError, match=r"valid\.src cannot be read \(No such file or directory\): restore it"):
+        output.source(tmp_path / "train.src")
