@@ -15,6 +15,7 @@ that are out of date (for CI).
 import argparse
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import re
@@ -37,6 +38,7 @@ from .text_files import (
     PathLike,
     check_outputs,
     convert_content,
+    read_bytes,
     read_lines,
     read_text,
     read_typed_json,
@@ -300,6 +302,8 @@ def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> Table | Non
     rows: list[list[str]] = []
     for path, seed in zip(paths, seeds, strict=False):
         head, *lines = read_lines(path)
+        if not read_bytes(path).endswith(b"\n"):
+            raise UserError(f"the last line of {path} has no line end, so it may be cut; give the whole file.")
         width = head.count("\t") + 1
         if head.split("\t")[:3] != ["system", "epoch", "updates"] or width == 3 or not lines:
             raise UserError(f"{path} is not a table of curves; give curves.tsv of a recipe's run.")
@@ -313,7 +317,17 @@ def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> Table | Non
                     f"line {number} of {path} has {len(rows[-1]) - 1} cells, but the first has {width}; give "
                     "curves.tsv of a recipe's run."
                 )
+            for cell in rows[-1][2:]:
+                if not _is_finite(cell):
+                    raise UserError(f"line {number} of {path} has {cell!r:.40}, not a number; give the whole file.")
     return Table(["seed", *heads[0].split("\t")], rows) if heads else None
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def tables_command(argv: list[str]) -> str:

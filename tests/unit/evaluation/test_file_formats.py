@@ -69,6 +69,7 @@ def test_the_command_in_the_message_writes_the_plain_file(lines: list[str], name
         ([repr(text.split()) for text in TEXTS], "as Python prints"),
         ([repr(text.encode()) for text in TEXTS], "as Python prints"),
         ([json.dumps({"outputs": TEXTS}, indent=1)], "JSON"),
+        ([json.dumps({"id": 7, "text": text})[:-3] for text in TEXTS], "JSON that is cut or damaged"),
         ([f"{text}\tb\tc" for text in TEXTS[:3]] + ["no tab"], "3 of 4 lines"),
     ],
 )

@@ -1,5 +1,6 @@
 """Test that oddities of a text are reported with a count and a cause, or refused. Plain texts are accepted silently."""
 
+import json
 import random
 import re
 import unicodedata
@@ -236,6 +237,14 @@ def test_symbols_of_a_model(change: str) -> None:
         found([change.format(line) for line in OUTPUTS])
     (text,) = found([change.format(OUTPUTS[0]), *OUTPUTS[1:]])
     assert text.startswith("A: 1 outputs hold symbols of a model")
+
+
+def test_json_among_the_outputs() -> None:
+    """A few objects are reported. A tenth is refused."""
+    with pytest.raises(UserError, match=r"A: 12 outputs hold JSON objects .* write the text alone to a plain file"):
+        found([json.dumps({"text": line}) if number % 3 == 0 else line for number, line in enumerate(OUTPUTS)])
+    (text,) = found([f'{{ "text": {OUTPUTS[0]}', *OUTPUTS[1:]])
+    assert text.startswith("A: 1 outputs hold JSON objects")
 
 
 @pytest.mark.parametrize(

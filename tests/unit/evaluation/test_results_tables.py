@@ -210,6 +210,9 @@ def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFi
         (["--seed", "3", "--curves", "head.tsv"], "head.tsv is not a table of curves"),
         (["--seed", "3", "--curves", "bare.tsv"], "bare.tsv is not a table of curves"),
         (["--seed", "3", "--curves", "ragged.tsv"], "line 3 of ragged.tsv has 6 cells, but the first has 4; give"),
+        (["--seed", "3", "--curves", "word.tsv"], "line 2 of word.tsv has 'hello', not a number; give the whole file"),
+        (["--seed", "3", "--curves", "nan.tsv"], "line 2 of nan.tsv has 'nan', not a number; give the whole file"),
+        (["--seed", "3", "--curves", "cut.tsv"], "the last line of cut.tsv has no line end, so it may be cut; give"),
     ],
 )
 def test_trainings_and_curves_that_do_not_fit_are_refused(
@@ -224,7 +227,10 @@ def test_trainings_and_curves_that_do_not_fit_are_refused(
         "head": f"{head}\tbleu",
         "bare": f"{head}\nX\t1\t2",
         "ragged": f"{head}\tbleu\nX\t1\t2\t3\nX\t1\t2\t3\t4\t5",
+        "word": f"{head}\tbleu\nX\t1\t2\thello",
+        "nan": f"{head}\tbleu\nX\t1\t2\tnan",
     }
+    Path("cut.tsv").write_text(f"{head}\tbleu\nX\t1\t2\t4.", encoding="utf-8")
     for name, content in rows.items():
         Path(f"{name}.tsv").write_text(f"{content}\n", encoding="utf-8")
     assert record(*options) == 2
