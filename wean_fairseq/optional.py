@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from importlib import import_module, metadata
 from typing import Any
 
-from .errors import UserError
+from .errors import UserError, one_line
 
 #: Arguments of transformers' ``from_pretrained``. With them, it neither downloads files nor runs code from a model
 #: directory. It does not ask for permission to run code either, because lines of text on standard input would answer
@@ -31,8 +31,9 @@ def import_optional(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise missing_library(module.partition(".")[0].replace("_", "-")) from error
-    except UnicodeDecodeError as error:  # for example, because of a matplotlibrc in the current folder
-        raise UserError(f"{module} cannot be imported, as its settings are not UTF-8 ({error}): fix them.") from error
+    except ValueError as error:  # for example, because of MPLBACKEND, or a matplotlibrc in the current folder
+        reason = one_line(error)[:200]
+        raise UserError(f"{module} cannot be imported, as its settings are wrong ({reason}): correct them.") from error
 
 
 def missing_library(library: str) -> UserError:

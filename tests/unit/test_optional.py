@@ -31,11 +31,13 @@ def test_transformers_imports_its_sequence_to_sequence_models() -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_settings_of_a_library_that_are_not_utf8_are_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("code", ["b'\\xff'.decode()", "int('agg')"])
+def test_wrong_settings_of_a_library_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """matplotlib reads matplotlibrc in the current folder when it is imported."""
-    (tmp_path / "reads_settings.py").write_text("b'\\xff'.decode()", encoding="utf-8")
+    """matplotlib reads MPLBACKEND, and matplotlibrc in the current folder, when it is imported."""
+    (tmp_path / "reads_settings.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UserError, match="reads_settings cannot be imported, as its settings are not UTF-8"):
+    monkeypatch.delitem(sys.modules, "reads_settings", raising=False)
+    with pytest.raises(UserError, match=r"reads_settings cannot be imported, as its settings are wrong \("):
         import_optional("reads_settings")

@@ -5,6 +5,7 @@ Sizes are chosen so that text has at least about 7 points when a figure is print
 
 import io
 import logging
+import os
 import unicodedata
 import warnings
 from collections.abc import Callable
@@ -55,6 +56,7 @@ _SETTINGS: dict[str, Any] = {
 #: Unicode characters for bidirectional embeddings, overrides and isolates.
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _LONGEST = 4000  # maximum number of characters of a text
+_DATE = "SOURCE_DATE_EPOCH"  # environment variable with a date for all files
 _RESOLUTION = 200
 _LARGEST = 150  # maximum size in inches. Larger figures need gigabytes of memory
 
@@ -150,6 +152,11 @@ def draw_files(draw: Callable[[], Any], stem: Path) -> dict[Path, bytes]:
         for kind in ("png", "svg"):
             # Without a date, equal figures have equal files.
             content, dates = io.BytesIO(), {"Date": None} if kind == "svg" else {}
-            figure.savefig(content, format=kind, dpi=_RESOLUTION, metadata=dates)
+            try:
+                figure.savefig(content, format=kind, dpi=_RESOLUTION, metadata=dates)
+            except ValueError as error:
+                if not os.environ.get(_DATE, "0").isdecimal():  # matplotlib reads it even without a date
+                    raise UserError(f"{_DATE} must be a number of seconds: correct or unset it.") from error
+                raise
             files[Path(f"{stem}.{kind}")] = content.getvalue()
     return files

@@ -102,6 +102,13 @@ def test_a_picture_that_would_take_gigabytes_is_refused(tmp_path):
         style.write_figure(lambda: figures.attention([sentence]), tmp_path / "huge")
 
 
+def test_a_date_of_the_environment_that_is_no_number_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "abc")
+    with pytest.raises(UserError, match="SOURCE_DATE_EPOCH must be a number of seconds: correct or unset it"):
+        style.write_figure(lambda: figures.layer_weights([[0.25, 0.75]]), tmp_path / "a")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_the_same_figure_is_the_same_file(tmp_path):
     for name in ("one", "two"):
         style.write_figure(lambda: figures.layer_weights([[0.25, 0.75]]), tmp_path / name)
