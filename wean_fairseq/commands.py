@@ -6,11 +6,9 @@ Each command imports its function only when it is called. Therefore Ctrl-C durin
 import signal
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from pkgutil import resolve_name
 
 from .console import exit_status
-from .errors import UserError
 
 
 def _run(program: str, function: str) -> int:
@@ -26,10 +24,6 @@ def _run(program: str, function: str) -> int:
 
 
 def _import(function: str) -> Callable[[], int]:
-    try:
-        Path.cwd()
-    except FileNotFoundError as error:  # torch would end the process with a message about a library of torch
-        raise UserError("the current directory was deleted: change to another directory.") from error
     imported: Callable[[], int] = resolve_name(f"{__package__}.{function}")
     return imported
 

@@ -329,6 +329,14 @@ def command(program: str) -> Callable[[Callable[[list[str]], str | int | None]],
     return decorate
 
 
+def _check_current_folder() -> None:
+    """Raise ``UserError`` if the current directory was deleted. Libraries such as torch would end the process."""
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise UserError("the current directory was deleted: change to another directory.") from error
+
+
 def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
     """Run ``work``, print the text that it returns (if any), and handle its errors.
 
@@ -339,6 +347,7 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
     """
     open_standard_error()
     try:
+        _check_current_folder()
         result = work()
         if isinstance(result, int):
             return result

@@ -225,10 +225,11 @@ def test_a_deleted_current_directory_is_named(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "deleted").rmdir()
     try:
         assert commands.generate() == 2
+        assert exit_status("own_pairs", lambda: None) == 2
     finally:
         monkeypatch.chdir(tmp_path)
-    message = "wean-generate: error: the current directory was deleted: change to another directory.\n"
-    assert capsys.readouterr().err == message
+    message = "error: the current directory was deleted: change to another directory.\n"
+    assert capsys.readouterr().err == f"wean-generate: {message}own_pairs: {message}"
 
 
 def test_a_list_that_is_given_twice_is_refused_if_the_values_differ(capsys):
