@@ -146,7 +146,8 @@ class Output:
         checksums = [sha256_of(source) for source in dict.fromkeys(sources) if source.is_file()]
         if checksums != [entry["sha256"] for entry in manifest["sources"]]:
             return False
-        check_prepared(self.path)
+        if check_prepared(self.path).keys() != manifest["files"].keys():
+            raise InputError(f"{self.path / MANIFEST} is damaged: delete {self.path}, or pass --overwrite.")
         return True
 
     def source(self, path: Path) -> Path:

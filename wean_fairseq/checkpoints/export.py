@@ -393,10 +393,11 @@ def _complete_manifest(weights: Path) -> Manifest:
         # folder.
         if Path(name).name != name or not (folder / name).is_file():
             raise Damaged(f"{folder} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
+    unread = {CHECKSUMS, CARD, NOTE, *_foreign_dictionaries(folder)}
     for path in sorted(folder.iterdir()) if manifest.digests else ():
-        is_read = path.name == weights.name or _WRITTEN.fullmatch(path.name)
-        if is_read and path.name not in (CHECKSUMS, CARD, NOTE, *manifest.digests):
-            raise Damaged(f"{path} is not in {manifest.path}: {_ADVICE}.")
+        is_read = path.name == weights.name or (path.name not in unread and _WRITTEN.fullmatch(path.name))
+        if is_read and path.name not in manifest.digests:
+            raise Damaged(f"{path} is not in {manifest.path}: move it elsewhere, or {_ADVICE}.")
     return manifest
 
 

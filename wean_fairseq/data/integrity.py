@@ -176,6 +176,6 @@ def _valid_manifest(folder: Path) -> Manifest | None:
         if prefix.hexdigest() in digests:
             return None
     raise UserError(
-        f"{log} was changed or shortened since its checksum was written to {manifest.path}, so it does not show "
-        f"whether the data was made again: restore it, or run wean-checksum on {folder} if its data is right."
+        f"{log} was changed, shortened or replaced since its checksum was written to {manifest.path}: run "
+        f"wean-checksum on {folder} if you have made its data again, otherwise restore the log."
     )

@@ -40,7 +40,8 @@ class _PreparedText(Struct):
 def check_prepared(folder: Path, names: Collection[str] | None = None) -> dict[str, str]:
     """Refuse files of a prepared text that have changed since a script of ``preprocess/`` wrote them.
 
-    Files that are not in the manifest are also refused, because a change of them would not be noticed.
+    A file such as ``train.src`` that is not in the manifest is refused if the manifest has other files of its split,
+    because a change of it would not be noticed. Other files that are not in the manifest belong to the user.
 
     Args:
         folder: output folder of the script. Without a manifest of these scripts, no file is checked.
@@ -74,9 +75,13 @@ def check_prepared(folder: Path, names: Collection[str] | None = None) -> dict[s
             reason = f"cannot be read ({error.strerror})"
         if digests.get(name) != files[name].sha256:
             raise UserError(f"{folder / name} {reason}: {advice}.")
-    for name in names or () if files else ():
-        if name not in files and name != MANIFEST and (folder / name).exists():
-            raise UserError(f"{folder / name} is not in {folder / MANIFEST}, so changes are not noticed: {advice}.")
+    splits = {name.partition(".")[0] for name in files}
+    for name in names or ():
+        if name not in files and name.partition(".")[0] in splits and (folder / name).exists():
+            raise UserError(
+                f"{folder / name} is not in {folder / MANIFEST}, which lists the other files of this folder: restore "
+                "the list, or move the file to another folder."
+            )
     return digests
 
 

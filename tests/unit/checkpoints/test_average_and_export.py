@@ -296,7 +296,7 @@ def test_weights_with_another_name_have_a_checksum_too(exported, tmp_path):
     """Weights without a checksum were all alike, so outputs of wean-generate were continued with other weights."""
     weights = exported / "other.safetensors"
     weights.write_bytes((exported / "model.safetensors").read_bytes())
-    with pytest.raises(Damaged, match=rf"^{weights} is not in .*checksums\.sha256: export the model again"):
+    with pytest.raises(Damaged, match=rf"^{weights} is not in .*checksums\.sha256: move it elsewhere, or export"):
         read_export(weights)
     (exported / "checksums.sha256").unlink()
     read_export(weights)
@@ -311,7 +311,7 @@ def test_an_export_whose_checksums_lack_a_file_is_refused(tmp_path, data, prepar
     export(saved(tmp_path / "a.pt"), folder, data, prepared)
     lines = (folder / "checksums.sha256").read_text().splitlines(keepends=True)
     assert len(lines) >= 8
-    for name in ("note.txt", "my plan.txt"):
+    for name in ("note.txt", "my plan.txt", "dict.backup.txt"):
         (folder / name).write_text("mine\n")
     for line in lines:
         (folder / "checksums.sha256").write_text("".join(other for other in lines if other != line))
@@ -320,7 +320,7 @@ def test_an_export_whose_checksums_lack_a_file_is_refused(tmp_path, data, prepar
             read_export(folder)
             continue
         with pytest.raises(
-            Damaged, match=rf"/{re.escape(name)} is not in .*/checksums\.sha256: export the model again"
+            Damaged, match=rf"/{re.escape(name)} is not in .*/checksums\.sha256: move it elsewhere, or export"
         ):
             read_export(folder)
         if name in ("text.json", "bpe.codes"):

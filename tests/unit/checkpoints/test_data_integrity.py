@@ -243,7 +243,9 @@ def test_a_changed_log_does_not_turn_off_the_checksums(data, change):
     before, log = (data / NAME).read_bytes(), data / "preprocess.log"
     flip(data / "train.src-tgt.src.bin", 0)
     log.write_bytes(change(log.read_bytes()))
-    with pytest.raises(UserError, match=r"preprocess\.log was changed or shortened since .*run wean-checksum on"):
+    with pytest.raises(
+        UserError, match=r"preprocess\.log was changed, shortened or replaced since .*run wean-checksum on"
+    ):
         begin_training(data)
     assert (data / NAME).read_bytes() == before
     assert main_checksum([str(data)]) == 0
@@ -348,16 +350,16 @@ def test_changed_files_of_a_script_are_refused_where_they_are_read(data, tmp_pat
         read(folder)
 
 
-@pytest.mark.parametrize("name", ["vectors.txt", "manifest.json", "missing.txt"])
-def test_files_that_are_not_in_the_manifest_are_refused_where_they_are_read(tmp_path, name):
-    """The manifest cannot contain its own checksum."""
-    for file in ("vectors.txt", "notes.txt", "train.src"):
+@pytest.mark.parametrize("name", ["train.tgt", "vectors.txt", "manifest.json", "train.missing"])
+def test_files_of_a_split_that_are_not_in_the_manifest_are_refused_where_they_are_read(tmp_path, name):
+    """The manifest cannot contain its own checksum. A file that belongs to no split in it is the user's."""
+    for file in ("vectors.txt", "train.tgt", "train.src"):
         (tmp_path / file).write_text("abc")
     digest = sha256_of(tmp_path / "train.src")
     (tmp_path / "manifest.json").write_text(json.dumps({"files": {"train.src": {"sha256": digest}}}))
     assert check_prepared(tmp_path) == check_prepared(tmp_path, ["train.src", "manifest.json"]) == {"train.src": digest}
-    if name == "vectors.txt":
-        with pytest.raises(UserError, match=r"vectors\.txt is not in .*/manifest\.json, so changes are not noticed"):
+    if name == "train.tgt":
+        with pytest.raises(UserError, match=r"train\.tgt is not in .*/manifest\.json, which lists the other files of"):
             check_prepared(tmp_path, [name])
     else:
         assert check_prepared(tmp_path, [name]) == {}

@@ -111,7 +111,7 @@ def test_labels_that_differ_from_their_manifest_are_refused(data, tmp_path):  # 
         make_task(data, granularity_labels=labels).load_dataset("train")
     del files["train.src.z"]
     Path(labels, "manifest.json").write_text(json.dumps({"files": files}))
-    with pytest.raises(UserError, match=r"labels/train\.src\.z is not in .*manifest\.json, so changes are not noticed"):
+    with pytest.raises(UserError, match=r"labels/train\.src\.z is not in .*manifest\.json, which lists the other"):
         make_task(data, granularity_labels=labels).load_dataset("train")
 
 

@@ -257,11 +257,11 @@ def test_a_prepared_source_is_read_once_for_its_checksum(tmp_path, monkeypatch):
     other.source(text / "words")
     assert hashed == ["words"]
     assert other.sources[0]["sha256"] == hashlib.sha256(b"a\n").hexdigest()
-    (text / "more").write_text("b\n")
-    with pytest.raises(
-        InputError, match=r"more is not in .*manifest\.json, so changes are not noticed: restore it, or"
-    ):
-        other.source(text / "more")
+    for name in ("words.more", "mine"):
+        (text / name).write_text("b\n")
+    with pytest.raises(InputError, match=r"words\.more is not in .*manifest\.json, which lists the other files"):
+        other.source(text / "words.more")
+    other.source(text / "mine")
 
 
 def test_finished_output_is_recognised(tmp_path):
