@@ -29,10 +29,9 @@ fail() {
   for log in "$@"; do
     [[ -s $log ]] || continue
     sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
-    sentence=${sentence//--columns /COLUMNS=} # use the names of the variables instead of the options
-    sentence=${sentence//--header /HEADER=}
-    sentence=${sentence//--valid /VALID=}
-    sentence=${sentence//--test /TEST=}
+    # use the names of the variables instead of the options, with = before a value
+    sentence=$(sed -E 's/--(columns|header|valid|test)( (a|an|and|are|folders?|has|is|names?|of|or|the)\b|[^ ])/\U\1\E\2/g
+      s/--(columns|header|valid|test) /\U\1\E=/g' <<<"$sentence")
     if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
       die "$what failed: ${sentence#*error: } (log: $log)"
     fi
@@ -128,7 +127,6 @@ check_variables() {
   most=$((4 * $(nproc --all)))
   ((most >= 64)) || most=64
   need_number GPUS "${GPUS-}" 0 "$most"
-  need_gpus
   for name in JOBS PROCESSES OMP_NUM_THREADS; do
     need_number "$name" "${!name-}" 1 "$most"
   done
@@ -170,11 +168,10 @@ torch_gpus() {
   whole_number "$number"
 }
 
-# need_gpus: check that the machine has GPUS. A computer that only writes a job array needs none.
+# need_gpus: check that the machine has GPUS. Computers that only write a job array or score outputs need none.
 need_gpus() {
-  [[ ${GPUS:-0} != 0 && -z $SBATCH ]] || return 0
-  (($(gpus) >= GPUS)) || (($(torch_gpus) >= GPUS)) ||
-    die "GPUS is $GPUS, more than this machine has: give GPUS=0 for the CPU, on which PROCESSES=$GPUS trains in $GPUS processes."
+  ((GPUS == 0)) || (($(gpus) >= GPUS)) || (($(torch_gpus) >= GPUS)) ||
+    die "GPUS is $GPUS, more than this machine has: give GPUS=0 to use the CPU, with one process or several (PROCESSES)."
 }
 
 # need_number NAME VALUE LEAST [MOST]: check that VALUE is empty or a whole number of at least LEAST and at most MOST.

@@ -360,6 +360,7 @@ generate() {
     say "decoding $set with $system: done before"
     return
   fi
+  need_gpus
   ((GPUS == 0)) && device=(--cpu)
   say "decoding $set with $system (fairseq-generate)"
   lay_out_test "$raw" "${TEXT:-$RUN/text-$set}"

@@ -84,6 +84,7 @@ train_once() {
     say "training $system: done before"
     return
   fi
+  need_gpus
   say "training $system (fairseq-train; stop it and start again as you like; log: $folder/train.log)"
   ((GPUS > 0)) || device=(--cpu)
   beside_others python -P -m wean_fairseq.training.progress --label "$system" --output "$folder/train.out" --epochs "$EPOCHS" \

@@ -44,13 +44,13 @@ def test_recipes_refuse_more_gpus_than_there_are(tmp_path: Path) -> None:
         (programs / name).chmod(0o755)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     expected = (
-        "GPUS is 5, more than this machine has: give GPUS=0 for the CPU, on which PROCESSES=5 trains in 5 processes."
+        "GPUS is 5, more than this machine has: give GPUS=0 to use the CPU, with one process or several (PROCESSES)."
     )
-    assert sentence(bash(tmp_path, ":", GPUS="5", PATH=path)) == expected
-    assert bash(tmp_path, ":", GPUS="1", PATH=path).returncode == 0
-    assert bash(tmp_path, ":", GPUS="5", PATH=path, SBATCH=str(tmp_path / "array")).returncode == 0
+    assert sentence(bash(tmp_path, "need_gpus", GPUS="5", PATH=path)) == expected
+    assert bash(tmp_path, "need_gpus", GPUS="1", PATH=path).returncode == 0
+    assert bash(tmp_path, ":", GPUS="5", PATH=path).returncode == 0  # scores need no GPU
     (programs / "python").write_text("#!/bin/sh\necho 5\n")  # torch finds GPUs of another vendor
-    assert bash(tmp_path, ":", GPUS="5", PATH=path).returncode == 0
+    assert bash(tmp_path, "need_gpus", GPUS="5", PATH=path).returncode == 0
 
 
 def test_the_processes_of_all_jobs_count(tmp_path: Path) -> None:

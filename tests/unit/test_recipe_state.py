@@ -389,3 +389,19 @@ def test_questions_about_defaults_that_have_no_answer(arguments):
     assert done.returncode == 2
     assert done.stderr.startswith("defaults: error: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Name two of them with --columns A,B", "Name two of them with COLUMNS=A,B"),
+        ("x (--header no overrides)", "x (HEADER=no overrides)"),
+        ("give --test the folder of one", "give TEST the folder of one"),
+        ("--header is for tables: leave it out", "HEADER is for tables: leave it out"),
+        ("give --data, --valid and --test folders in x", "give --data, VALID and TEST folders in x"),
+    ],
+)
+def test_messages_name_the_variables_of_the_recipe(tmp_path, said, shown):
+    """A variable is followed by = if its value follows, but not if the sentence goes on."""
+    (tmp_path / "text.log").write_text(f"own_pairs: error: {said}.\n")
+    assert sentence(bash(tmp_path, "fail preparing text.log")) == f"preparing failed: {shown}. (log: text.log)"
