@@ -16,6 +16,7 @@ from tqdm import tqdm
 from ..checkpoints.export import check_unused
 from ..checkpoints.loading import StoredModel
 from ..console import SEED, command, command_parser, configure_logging, counted, print_message, whole_number
+from ..data.bert_features import model_files
 from ..data.typed_text import lines_of, read_typed_lines
 from ..errors import UserError
 from ..storage.files import sha256_of
@@ -170,12 +171,12 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _contents(model: TextModel) -> dict[str, str]:
-    """Return hashes of what the outputs depend on beside the weights. Files with the same names may have changed."""
+    """Return hashes of the text steps, BERT, the dictionaries and the search, all of which the outputs depend on."""
     task = model.task
     bert = getattr(task.cfg, "bert", None)
     files = {
         "the text steps": model.text.files,
-        "--bert": sorted(path for path in Path(bert).iterdir() if path.is_file()) if bert else [],
+        "--bert": model_files(Path(bert), "--bert", any_tokenizer=True) if bert else [],
     }
     words = [*task.source_dictionary.symbols, *task.target_dictionary.symbols]
     contents = {name: [sha256_of(path) for path in paths] for name, paths in files.items()}

@@ -38,7 +38,7 @@ _PIECE = 1 << 20
 class _State(Struct, forbid_unknown_fields=True):
     """Content of the state file: options, number of lines, size of outputs, and SHA-256 of input and outputs.
 
-    ``loaded`` has what is known when the model is loaded, see `GrowingFile.record_loaded`.
+    ``loaded`` has the values of `GrowingFile.record_loaded`. Files of older versions have ``draws`` instead.
     """
 
     asked: dict[str, Any]
@@ -47,6 +47,7 @@ class _State(Struct, forbid_unknown_fields=True):
     input: str
     output: str
     loaded: dict[str, Any] = {}
+    draws: dict[str, Any] = {}
 
 
 class GrowingFile:
@@ -154,14 +155,19 @@ class GrowingFile:
         self.done, self._expected = state.lines, state.input
 
     def record_loaded(self, loaded: dict[str, Any]) -> None:
-        """Record what the outputs depend on and is known only when the model is loaded: names and values in JSON types.
+        """Record values on which the outputs depend, and which the loaded model determines.
+
+        Args:
+            loaded: name -> value in JSON types.
 
         Raises:
             UserError: if the existing outputs were made with other values.
         """
-        if self.done and loaded != self._loaded:
-            names = [name for name, value in self._loaded.items() if loaded.get(name) != value]
-            raise self._mismatch(f"other values of {' and '.join(names or loaded)}")
+        if self.done and not self._loaded:
+            raise self._mismatch("an older version of wean-generate")
+        names = [name for name in {**self._loaded, **loaded} if loaded.get(name) != self._loaded.get(name)]
+        if self.done and names:
+            raise self._mismatch(f"other values of {' and '.join(names)}")
         self._loaded = loaded
 
     def _read_state(self) -> _State:

@@ -185,6 +185,8 @@ def test_outputs_are_continued_with_the_same_content_only(
 ):
     """A data folder that was prepared again has the same name, but other text steps."""
     (tmp_path / "bert").mkdir()
+    for file in ("config.json", "vocab.txt", "model.safetensors"):
+        (tmp_path / "bert" / file).write_bytes(bytes(8))  # the header of weights without tensors
     monkeypatch.setattr(model.task.cfg, "bert", str(tmp_path / "bert"), raising=False)
     line = ["--input", given, "--output", tmp_path / "out.txt", "--buffer-size", 4]
     with monkeypatch.context() as patch:
@@ -194,6 +196,23 @@ def test_outputs_are_continued_with_the_same_content_only(
     assert generate(*line) == 2
     assert f"was begun with other values of {name}: choose another" in capsys.readouterr().err
     assert not (tmp_path / "out.txt").exists()
+
+
+def test_outputs_of_an_older_version_are_not_continued(
+    model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    """Its state file has the member ``draws``, and no hashes of the text steps and the search."""
+    line = ["--input", given, "--output", tmp_path / "out.txt", "--buffer-size", 4]
+    with monkeypatch.context() as patch:
+        stop_after(model, 2, patch, KeyboardInterrupt())
+        assert generate(*line) == 130
+    state = tmp_path / "out.txt.part.json"
+    members = json.loads(state.read_text())
+    del members["loaded"]
+    state.write_text(json.dumps({**members, "draws": {}}), encoding="utf-8")
+    assert generate(*line) == 2
+    assert "was begun with an older version of wean-generate: choose another" in capsys.readouterr().err
+    assert generate(*line, "--overwrite") == 0
 
 
 def change_state(folder: Path, **values: object) -> None:
