@@ -41,7 +41,6 @@ from wean_fairseq.text.settings import MODEL_TEXT
 FEWEST = 10  # minimum number of pairs that the script accepts
 SHARE, MOST = 20, 1000  # valid and test each get 1 of 20 pairs, but at most 1,000 pairs
 HELD_OUT = ("test", "valid")
-SEED = 1  # default of --seed
 TEXT_DEFAULTS = {"unit": "joiner", "unicode": "NFC", "specials": "escape"}  # without --prepared
 TEXT_OPTIONS = (*TEXT_DEFAULTS, "language", "wordpiece_vocab", "lowercase", "truecase", "bpe", "unknown", "topics")
 
@@ -81,7 +80,7 @@ def parser() -> ArgumentParser:
         help="earlier output or exported model, whose text steps are used; without --data, --test has only sources; "
         f"without this option, {', '.join(f'{flag(name)} is {value}' for name, value in TEXT_DEFAULTS.items())}",
     )
-    options.add_argument("--seed", type=whole_number(0), default=SEED, metavar="S", help="seed of the draw")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draw")
     return options
 
 
@@ -127,8 +126,6 @@ def table_inputs(options: Namespace) -> list[Path]:
     check_distinct(files)
     if options.header and all(len(paths) != 1 for paths in tables.values()):
         raise InputError("--header is for tables, and text files with one side have no header: leave it out.")
-    if options.seed != SEED and tables["test"] and tables["valid"]:
-        raise InputError("--seed is for the draw of the splits, but --valid and --test are files: leave it out.")
     return [path for _, path in files]
 
 

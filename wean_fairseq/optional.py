@@ -33,7 +33,9 @@ def import_optional(module: str) -> Any:
         raise missing_library(module.partition(".")[0].replace("_", "-")) from error
     except ValueError as error:  # for example, because of MPLBACKEND, or a matplotlibrc in the current folder
         reason = one_line(error)[:200]
-        raise UserError(f"{module} cannot be imported, as its settings are wrong ({reason}): correct them.") from error
+        raise UserError(
+            f"{module} cannot be imported ({reason}): correct its settings, or install it and its dependencies again."
+        ) from error
 
 
 def missing_library(library: str) -> UserError:

@@ -127,6 +127,11 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
     return chosen
 
 
+def ordered_keys(names: Mapping[Key, str]) -> list[Key]:
+    """Return the keys of the columns whose names mean a source, and then of those whose names mean a target."""
+    return [key for group in (_SOURCES, _TARGETS) for key, name in names.items() if name.lower() in group]
+
+
 def is_reversed(names: Sequence[str]) -> bool:
     """Return True if the first two names say that the target is before the source."""
     first, second = (name.lower() for name in names[:2])

@@ -32,6 +32,7 @@ from corpus.headers import (
     listing,
     mostly,
     one_spaced,
+    ordered_keys,
     parse_names,
 )
 from corpus.json_values import is_json, paths_of, pick
@@ -359,13 +360,17 @@ class Table(Pairs):
         return keys
 
     def _as_in_first(self) -> list[Key]:
-        """Return the keys of the columns whose names are those of the first table."""
-        keys = [key for wanted in self.expected for key, name in self.names.items() if name == wanted]
-        if [self.names[key] for key in keys] == self.expected:
+        """Return the keys of the columns whose names are those of the first table, or mean source and target."""
+        expected = [name.lower() for name in self.expected]
+        keys = [key for wanted in expected for key, name in self.names.items() if name.lower() == wanted]
+        if [self.names[key].lower() for key in keys] == expected:
+            return keys
+        keys = ordered_keys(self.names)
+        if len(keys) == len(self.names) == 2:
             return keys
         assert self.first_table is not None, "names are expected only after a first table"
         wanted = f"the columns {' and '.join(self.expected)} of {self.first_table.name}"
-        advice = "Give all tables the same names, number the columns with --columns 1,2, or pass --header no."
+        advice = "Give all tables the same names, or number the columns with --columns 1,2."
         raise InputError(f"{self.name} does not have {wanted} once each. {listing(self.names, advice)}")
 
     def _check_order(self) -> None:

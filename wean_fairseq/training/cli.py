@@ -87,8 +87,9 @@ def _train(args: argparse.Namespace) -> None:
     config, given["from"] = given.pop("config"), given.pop("from_")
     given["data"] = args.data if len(args.data) > 1 else (args.data or [None])[0]
     for name in ("valid", "test"):
-        if given[name] and len(given[name]) == 1 and isinstance(given[name][0], int):
-            given[name] = given[name][0]
+        if given[name]:
+            (*more, value) = given[name]
+            given[name] = value if isinstance(value, int) and not more else list(map(str, given[name]))
     chosen = read_file(config) if config is not None else {}
     settings = build_settings(chosen | read_settings(given))
     try:

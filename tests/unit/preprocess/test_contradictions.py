@@ -36,6 +36,18 @@ def test_columns_of_all_tables_are_found_by_their_names(tmp_path: Path, first: s
     assert sentences(tmp_path / "out", "test") == HELD_OUT
 
 
+@pytest.mark.parametrize("first", ["Question,Answer", "source,target", "Input,Output"])
+@pytest.mark.parametrize(("other", "swapped"), [("question,answer", False), ("src,tgt", False), ("tgt,src", True)])
+def test_names_of_the_same_meaning_are_the_same_columns(tmp_path: Path, first: str, other: str, swapped: bool):
+    """Case is ignored, and the usual names of sources and targets mean the same."""
+    data = write(tmp_path / "train.csv", first, ROWS)
+    test = write(tmp_path / "test.csv", other, HELD_OUT, swapped=swapped)
+    status = prepare("--data", data, "--test", test, "--valid", 3, "--output", tmp_path / "out")
+    assert status == (2 if other == "question,answer" and first != "Question,Answer" else 0)
+    if status == 0:
+        assert sentences(tmp_path / "out", "test") == HELD_OUT
+
+
 @pytest.mark.parametrize(
     ("first", "other", "columns", "says"),
     [
@@ -145,15 +157,10 @@ def test_one_file_of_essays_is_not_training_and_test(tmp_path: Path, capsys):
 
 
 def test_options_without_effect_are_refused(tmp_path: Path, capsys):
-    data, sides = write(tmp_path / "a.csv", "a,b", ROWS), write_sides(tmp_path, "train", ROWS)
-    test, valid = write(tmp_path / "test.csv", "a,b", HELD_OUT), write(tmp_path / "valid.csv", "a,b", ROWS[:3])
-    for given, says in (
-        (["--data", *sides, "--header", "yes"], "--header is for tables, and text files with one side have no header"),
-        (["--data", data, "--test", test, "--valid", valid, "--seed", 2], "--seed is for the draw of the splits, but"),
-    ):
-        assert prepare(*given, "--output", tmp_path / "out") == 2
-        assert says in capsys.readouterr().err
-    assert prepare("--data", *sides, "--test", test, "--header", "yes", "--seed", 2, "--output", tmp_path / "out") == 0
+    sides, test = write_sides(tmp_path, "train", ROWS), write(tmp_path / "test.csv", "a,b", HELD_OUT)
+    assert prepare("--data", *sides, "--header", "yes", "--output", tmp_path / "out") == 2
+    assert "--header is for tables, and text files with one side have no header" in capsys.readouterr().err
+    assert prepare("--data", *sides, "--test", test, "--header", "yes", "--output", tmp_path / "out") == 0
 
 
 def test_a_number_that_is_also_a_file_is_refused(tmp_path: Path, capsys, monkeypatch):
