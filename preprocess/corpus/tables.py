@@ -262,8 +262,13 @@ class Table(Pairs):
         return f"{self.source.kind}{self.remark}; {shown}"
 
     def items(self, *, count: bool) -> Iterator[tuple[int, Texts | None, str]]:
-        """Yield the rows without the header."""
+        """Yield the rows without the header.
+
+        Raises:
+            InputError: if a later row is another header, because then the columns change.
+        """
         first = bool(self.header)
+        names = {*self.chosen} if self.header else set()
         for line, value, problem in self.source.values(count=count):
             if problem:
                 yield line, None, f"malformed: {problem}"
@@ -273,6 +278,11 @@ class Table(Pairs):
                 if not first:
                     yield line, None, "repeating the header"
                 first = False
+            elif len(names) > 1 and isinstance(value, list) and names <= {one_spaced(_as_text(x) or "") for x in value}:
+                raise InputError(
+                    f"line {line} of {self.name} is another header, so the columns change: write each table to its "
+                    "own file."
+                )
             else:
                 texts = [_as_text(self._cell(value, key)) for key in self.keys]
                 if None in texts:

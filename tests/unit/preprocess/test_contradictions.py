@@ -74,6 +74,20 @@ def test_names_that_contradict_one_another_are_refused(tmp_path, capsys, monkeyp
 
 
 @pytest.mark.parametrize(
+    ("first", "second"),
+    [("question,answer", "answer,question"), ("id,question,answer", "question,answer,id")],
+)
+def test_a_second_table_in_the_same_file_is_refused(tmp_path: Path, capsys, first: str, second: str):
+    """The sides of its rows were exchanged."""
+    data = tmp_path / "a.csv"
+    rows = [(*row, str(number))[-len(first.split(",")) :] for number, row in enumerate(ROWS)]
+    lines = [first, *map(",".join, rows), second, *map(",".join, rows)]
+    data.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    assert prepare("--data", data, "--columns", "question,answer", "--output", tmp_path / "out") == 2
+    assert f"line 32 of {data} is another header, so the columns change: write each" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("first", "other", "columns", "warned"),
     [
         ("question,answer", "", [], True),
