@@ -9,7 +9,10 @@ from pathlib import Path
 
 from corpus.errors import InputError
 from corpus.output import MANIFEST, SPLITS
+from wean_fairseq.errors import name_some
+from wean_fairseq.storage.data_files import LOG, is_data
 from wean_fairseq.storage.files import read_json, remove_partial, sha256_of, whole_folder
+from wean_fairseq.storage.manifest import NAME as CHECKSUMS
 
 
 def binarise(
@@ -58,7 +61,8 @@ def binarise(
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
             raise InputError(f"fairseq-preprocess failed: {last}")
-        (new / MANIFEST).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
+        written = {path.name: sha256_of(path) for path in sorted(new.iterdir())}
+        (new / MANIFEST).write_text(json.dumps({**made_from, "written": written}, indent=2) + "\n", encoding="utf-8")
     return True
 
 
@@ -79,21 +83,41 @@ def _arguments(text: Path, folder: Path, sizes: dict[str, int], dictionaries: Se
 
 
 def _may_replace(folder: Path, made_from: dict[str, object], overwrite: bool) -> bool:
-    """Return True if ``folder`` is an outdated output of this module, False if it is complete.
+    """Return True if ``folder`` is an outdated or damaged output of this module, False if it is complete.
 
     Raises:
-        InputError: if ``folder`` was not written by this module, or must not be replaced.
+        InputError: if ``folder`` was not written by this module, is damaged, or must not be replaced.
     """
     manifest = folder / MANIFEST
     recorded = None
     with suppress(OSError, ValueError):  # a folder with an unreadable manifest is not an output of this module
         recorded = read_json(manifest)
-    if recorded == made_from:
-        return False
     if not isinstance(recorded, dict) or "text_manifest_sha256" not in recorded:
         raise InputError(f"{folder} exists and is not an output of --binarise: choose another directory.")
+    written = recorded.pop("written", {})  # outputs of older versions have no list of files
+    if recorded == made_from:
+        changed = [name for name, digest in written.items() if _digest(folder / name) != digest]
+        if not changed:
+            return False
+        if not overwrite:
+            raise InputError(
+                f"{folder / changed[0]} was changed or removed since it was written: pass --overwrite to redo it."
+            )
+    known = {MANIFEST, LOG, CHECKSUMS, *written}
+    if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known and not is_data(path.name)):
+        raise InputError(
+            f"{folder} has files that --binarise did not write ({name_some(foreign)}): move them elsewhere."
+        )
     if not overwrite:
         raise InputError(
             f"{folder} was made from other text or options: pass --overwrite, or choose another directory."
         )
     return True
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, or an empty text if it cannot be read."""
+    try:
+        return sha256_of(path)
+    except OSError:
+        return ""

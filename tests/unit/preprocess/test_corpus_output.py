@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -403,14 +404,17 @@ SNAPSHOT = ["s0", "s35", "s44", "s47", "s7"]
 class FakePreprocess:
     """Simulates fairseq-preprocess."""
 
-    def __init__(self, code=0):
+    def __init__(self, code=0, names=()):
         self.code = code
+        self.names = names  # files to write
         self.lines = []
 
     def __call__(self, line, **_):
         self.lines.append(line)
         folder = next(word.removeprefix("--destdir=") for word in line if word.startswith("--destdir="))
         Path(folder).mkdir(exist_ok=True)  # as os.makedirs in fairseq_cli/preprocess.py
+        for name in self.names:
+            Path(folder, name).write_text("a 1\n")
         return subprocess.CompletedProcess(line, self.code, stdout="", stderr="usage\nerror: no such luck\n")
 
 
@@ -434,6 +438,31 @@ def test_binary_data_is_made_once(tmp_path, monkeypatch):
         binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "words": 30})
     assert binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "separate_dictionaries": 1}, overwrite=True)
     assert "--nwordstgt=40" in fake.lines[-1] and "--joined-dictionary" not in fake.lines[-1]
+
+
+def test_damaged_binary_data_is_refused_or_made_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("corpus.binarise.subprocess.run", FakePreprocess(names=["dict.src.txt"]))
+    make(tmp_path / "text")
+    call = partial(binarise, tmp_path / "text", tmp_path / "bin", SIZES)
+    assert call()
+    for change in (Path.unlink, lambda path: path.write_text("cut")):
+        change(tmp_path / "bin" / "dict.src.txt")
+        with pytest.raises(InputError, match=r"dict\.src\.txt was changed or removed since it was written: pass"):
+            call()
+        assert call(overwrite=True)
+        assert not call(overwrite=True)
+
+
+def test_the_files_of_the_user_are_not_replaced_by_binary_data(tmp_path, monkeypatch):
+    monkeypatch.setattr("corpus.binarise.subprocess.run", FakePreprocess(names=["dict.src.txt"]))
+    make(tmp_path / "text")
+    assert binarise(tmp_path / "text", tmp_path / "bin", SIZES)
+    (tmp_path / "bin" / "checksums.sha256").write_text("")  # written by a training
+    assert binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "words": 9}, overwrite=True)
+    (tmp_path / "bin" / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"has files that --binarise did not write \(thesis\.txt\): move them"):
+        binarise(tmp_path / "text", tmp_path / "bin", SIZES, overwrite=True)
+    assert (tmp_path / "bin" / "thesis.txt").read_text() == "mine"
 
 
 def test_failing_binarisation_leaves_nothing(tmp_path, monkeypatch):
