@@ -10,12 +10,14 @@ from fairseq.logging import progress_bar
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import UserError
+from ..storage.data_files import is_data
 from ..storage.files import is_special
 from . import interruption
 from .divergence import Diverged, describe
 from .patches import Original
 
 # The first two loggers write into --log-file, and the third writes into preprocess.log.
+_NO_LOGS = (".pt", ".safetensors", ".sha256")  # suffixes of files to which a log must not be appended
 _LOGGERS = (progress_bar.logger, *(logging.getLogger(f"fairseq_cli.{name}") for name in ("train", "preprocess")))
 
 
@@ -32,6 +34,10 @@ def is_master(original: Original, cfg: Any) -> bool:
     log_file = OmegaConf.select(whole, "common.log_file") if isinstance(whole, DictConfig) else None
     if log_file is not None and is_special(Path(log_file)):
         raise UserError(f"--log-file {log_file} is a folder, a device or a pipe: give the name of a file.")
+    if log_file is not None and (is_data(Path(log_file).name) or Path(log_file).suffix in _NO_LOGS):
+        raise UserError(
+            f"--log-file {log_file} has the name of data or of a model: give another name, such as train.log."
+        )
     return bool(original(cfg))
 
 

@@ -86,6 +86,14 @@ def test_a_log_file_that_is_no_file_is_refused_at_once(tmp_path: Path, kind: str
         distributed_utils.is_master(cfg.distributed_training)
 
 
+@pytest.mark.parametrize("name", ["train.src-tgt.src", "dict.src.txt", "checkpoint_last.pt", "checksums.sha256"])
+def test_a_log_is_not_appended_to_data_or_a_model(tmp_path: Path, name: str):
+    cfg = OmegaConf.structured(FairseqConfig)
+    cfg.common.log_file = str(tmp_path / name)
+    with pytest.raises(UserError, match=rf"--log-file .*/{name} has the name of data or of a model: give another name"):
+        distributed_utils.is_master(cfg.distributed_training)
+
+
 @pytest.mark.parametrize(("batches", "done", "size"), [(0, 0, 1), (3, 0, 4), (5, 3, 4)])
 def test_an_epoch_without_batches_names_the_option(batches: int, done: int, size: int):
     """fairseq's own loop fails with an ``UnboundLocalError`` if an epoch has no update."""
