@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from typing import Any
 
 import torch
 
-from ..checkpoints.export import export, is_export
+from ..checkpoints.export import export, is_export, read_export
 from ..console import print_message
 from ..errors import UserError
 from ..evaluation.cli import main as evaluate
@@ -214,7 +213,10 @@ class TrainingRun:
             except UserError:
                 # no step has written a file yet
                 if {path.name for path in self.work.iterdir()} == {"settings", LOCK}:
-                    shutil.rmtree(self.work)
+                    for name in ("settings", LOCK):
+                        (self.work / name).unlink()
+                    if not self.work.is_symlink():
+                        self.work.rmdir()
                 raise
         text = read_typed_json(self.text / "manifest.json", state.PreparedText, f"delete {self.work} and start again")
         pairs = text.splits.train.kept
@@ -366,6 +368,12 @@ class TrainingRun:
         content = json.dumps([sha256_of(checkpoint), sha256_of(scores), note, documents])
         made_from = hashlib.sha256(content.encode()).hexdigest()
         if _read_mark(mark) == f"{_checksums_of(folder)}\n{made_from}\n":
+            try:
+                read_export(folder)
+            except UserError as error:
+                raise UserError(
+                    f"{folder} is damaged ({error}): delete it, and start the same command again."
+                ) from error
             say(f"model: done before ({folder})")
             return
         options: dict[str, Any] = {"note": note, "scores": scores, "documents": documents}
