@@ -5,10 +5,11 @@ updates.
 """
 
 import re
+from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import log2
+from operator import itemgetter
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -252,12 +253,15 @@ def _set_epoch_fractions(log: TrainingLog) -> None:
     if len(anchors) == 1:  # without training lines, assume that the last validation of an epoch was at its end
         ends = {point.epoch: point.updates for point in log.valid}
         anchors += [(updates, epoch) for epoch, updates in ends.items()]
+    anchors.sort()  # a log that was edited may go back to an earlier epoch
     log.valid = [point._replace(epoch=_interpolate(anchors, point.updates)) for point in log.valid]
 
 
 def _interpolate(anchors: list[tuple[int, float]], updates: int) -> float:
-    for (left, start), (right, end) in pairwise(anchors):
-        if left < updates <= right:
-            return start + (end - start) * (updates - left) / (right - left)
+    """Return the epoch after a number of updates. The anchors are pairs of updates and epoch, sorted by updates."""
+    place = bisect_left(anchors, updates, key=itemgetter(0))
+    if 0 < place < len(anchors):
+        (left, start), (right, end) = anchors[place - 1 : place + 1]
+        return start + (end - start) * (updates - left) / (right - left)
     last, epoch = anchors[-1]
     return epoch * updates / last if last else 0.0
