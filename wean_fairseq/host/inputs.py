@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NoReturn
 
-from ..console import end_with_parent
+from ..console import counted, end_with_parent
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from ..ranges import MOST_PROCESSES, check_range
@@ -60,8 +60,13 @@ _preprocessing = Event()
 os.register_at_fork(after_in_child=lambda: end_with_parent() if _preprocessing.is_set() else None)
 
 
+def _count_lines(path: str) -> int:
+    with open_input(path) as file:
+        return sum(1 for _ in file)
+
+
 def preprocess(original: Original, args: Any) -> Any:
-    """Run fairseq-preprocess after checking that inputs are files and the output folder has no dictionaries.
+    """Run fairseq-preprocess after checking that inputs are aligned files and the output folder has no dictionaries.
 
     Raises:
         UserError: if a check fails. The message names the file or the option.
@@ -84,6 +89,13 @@ def preprocess(original: Original, args: Any) -> Any:
             raise UserError(
                 f"{file} cannot be read ({error.strerror}): give fairseq-preprocess a text file."
             ) from error
+    for prefix in filter(None, prefixes if len(sides) == 2 and all(sides) else ()):
+        numbers = [_count_lines(f"{prefix}.{side}") for side in sides]
+        if numbers[0] != numbers[1]:
+            raise UserError(
+                f"{prefix}.{sides[0]} has {counted(numbers[0], 'line')} but {prefix}.{sides[1]} has {numbers[1]:,}: "
+                "give texts in which each line belongs to the line of the same number."
+            )
     _preprocessing.set()
     try:
         # fairseq checks this only after it has written to the log, whose checksum is recorded

@@ -104,6 +104,13 @@ def test_fairseq_preprocess_names_a_line_that_is_not_utf_8(preprocess, tmp_path,
         preprocess("--validpref", str(tmp_path / "valid"))
 
 
+def test_fairseq_preprocess_refuses_sides_of_different_lengths(preprocess, tmp_path):
+    """The last line has no line end. fairseq-preprocess prepares such text, and training fails later."""
+    (tmp_path / "train.tgt").write_text("a b\nb a\na")
+    with pytest.raises(UserError, match=r"train\.src has 2 lines but .*/train\.tgt has 3: give texts in which"):
+        preprocess()
+
+
 def test_fairseq_preprocess_refuses_a_byte_order_mark(preprocess, tmp_path):
     """The mark would make another word of the first word."""
     (tmp_path / "train.tgt").write_bytes(b"\xef\xbb\xbfa b\nb a\n")
