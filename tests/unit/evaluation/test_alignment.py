@@ -6,7 +6,7 @@ The shares of words have closed forms, and a warning needs a minimum size.
 import numpy as np
 import pytest
 
-from wean_fairseq.evaluation.alignment import Alignment, Anchors, word_set
+from wean_fairseq.evaluation.alignment import Alignment, Anchors, letters, word_set
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,13 @@ from wean_fairseq.evaluation.alignment import Alignment, Anchors, word_set
 )
 def test_words_are_those_between_other_characters_or_pairs_of_a_script_without_spaces(line, words):
     assert word_set(line) == words
+
+
+def test_letters_are_those_of_unicode():
+    """The expected letters are those of str.isalnum, which reads every character alone."""
+    text = "".join(map(chr, range(0x80)))
+    assert letters(text) == "".join(filter(str.isalnum, text.lower()))
+    assert letters("Ärger_1 – ½ ﬁ") == "ärger112fi"
 
 
 def test_shares_are_weighted_by_the_rarity_of_words():
