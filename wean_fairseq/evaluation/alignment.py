@@ -114,6 +114,29 @@ class LogComparison:
             yield text
 
 
+def first_difference(lines: Sequence[str], others: Sequence[str]) -> int | None:
+    """Return the index of the first line that is another sentence in another log, or None if there is none.
+
+    The logs may be outputs of models with different dictionaries, whose unknown words and pieces differ. A log of word
+    numbers is not compared with a log of words.
+    """
+    pieces, other_pieces = list(map(_pieces, lines)), list(map(_pieces, others))
+    if _are_numbers(pieces) != _are_numbers(other_pieces):
+        return None
+    pairs = enumerate(zip(pieces, other_pieces, strict=False))
+    return next((number for number, (first, second) in pairs if not _may_be_equal(first, second)), None)
+
+
+def _may_be_equal(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Return whether two log lines may be the same sentence, which either of them may truncate.
+
+    If both have unknown words, only the letters before the first unknown word are compared.
+    """
+    if len(first) > 1 and len(second) > 1:
+        return first[0].startswith(second[0]) or second[0].startswith(first[0])
+    return _holds("".join(first), second) or _holds("".join(second), first)
+
+
 def _logged_letters(text: str) -> str:
     """Return the letters of a text without the escapes of Moses and the marks of GPT-2's word pieces."""
     return letters(_ENTITY.sub(lambda match: html.unescape(match[0]), text).replace("\u0120", ""))
