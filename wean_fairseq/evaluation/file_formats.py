@@ -138,6 +138,7 @@ def read_json_lines(lines: Sequence[str], path: PathLike) -> tuple[list[list[str
 
     Raises:
         UserError: if a line is damaged, missing or repeated, or if its outputs are not ordered from best to worst.
+            Equal outputs are allowed, because sampling may draw a text twice.
     """
     # Several lines are looked at, because the first one may be damaged.
     beginning = (_parsed(line) for line in lines[:_LINES])
@@ -158,12 +159,10 @@ def read_json_lines(lines: Sequence[str], path: PathLike) -> tuple[list[list[str
                 "complete."
             )
         for better, worse in pairwise(content.outputs):
-            if better.score is None or worse.score is None:
-                continue
-            if better.score < worse.score or better == worse:
+            if better.score is not None and worse.score is not None and better.score < worse.score:
                 raise UserError(
-                    f"{path}, line {number}: its outputs are not best first, or one is there twice; keep the output "
-                    "of wean-generate unchanged."
+                    f"{path}, line {number}: its outputs are not best first; keep the output of wean-generate "
+                    "unchanged."
                 )
         nbest.append([output.text for output in content.outputs] or [""])
         sources.append(" ".join(content.source).removesuffix("</s>"))

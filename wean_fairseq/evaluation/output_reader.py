@@ -53,8 +53,11 @@ class LoggedSentence:
     texts: dict[str, list[str]] = field(default_factory=lambda: {"S": [], "T": [], "H": [], "D": []})
     worst: dict[str, float] = field(default_factory=dict)
 
-    def add(self, tag: str, rest: str, where: str) -> None:
+    def add(self, tag: str, rest: str, where: str, is_repeated: bool) -> None:
         """Add the text of a tagged line. ``rest`` is the part of the line after its tag and id.
+
+        Sampling may draw a text twice, but fairseq-generate prints other lines between two H- lines or two D- lines.
+        ``is_repeated`` means that the line before is equal.
 
         Raises:
             UserError: if a line is repeated, or if an n-best list is not ordered from best to worst. In that case, the
@@ -74,7 +77,7 @@ class LoggedSentence:
             except ValueError:
                 score = nan  # the comparisons below are False for NaN, so it passes
             previous = self.worst.get(tag, inf)
-            if score > previous or (texts[-1:] == [rest] and score == previous):
+            if score > previous or is_repeated:
                 raise UserError(
                     f"{where}: the {tag}- lines of this id are not best first, or there twice; "
                     "keep the log of one single run, as fairseq-generate prints it."
@@ -218,7 +221,7 @@ def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
         sentence = sentences.setdefault(sentence_id, LoggedSentence())
         if previous_id.get(tag) != sentence_id and sentence.texts[tag]:
             raise UserError(f"{where}: id {sentence_id} is generated twice; keep the log of one single run.")
-        sentence.add(tag, match.group(3), where)
+        sentence.add(tag, match.group(3), where, is_repeated=lines[number - 2 : number - 1] == [line])
         previous_id[tag] = sentence_id
     _check_ids(sentences, path)
     return sentences

@@ -14,7 +14,7 @@ from functools import cached_property
 from msgspec import Struct, convert
 
 from ..errors import UserError, name_some
-from .alignment import SPACELESS, Anchors, check_logged_texts, word_set
+from .alignment import SPACELESS, Anchors, LogComparison, word_set
 from .corpus import Corpus
 from .file_formats import NUMBER
 from .output_reader import SystemOutput
@@ -304,9 +304,10 @@ def check_alignment(texts: Texts) -> Iterator[str]:
 
 
 def check_logs(texts: Texts) -> Iterator[str]:
-    """Report logs of other sources and targets, see `check_logged_texts`."""
+    """Report logs of other sources and targets, see `LogComparison`."""
+    comparison = LogComparison(texts.corpus.sources, texts.corpus.references)
     for side in texts.systems:
-        yield from check_logged_texts(side.name, side.logged, texts.corpus.sources, texts.corpus.references)
+        yield from comparison.faults(side.name, side.logged)
 
 
 def check_exchange(texts: Texts) -> Iterator[str]:

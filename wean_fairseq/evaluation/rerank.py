@@ -17,7 +17,7 @@ from msgspec import Struct, to_builtins
 
 from ..console import GivenOnce, command_parser, counted, split_names, whole_number
 from ..errors import UserError
-from .alignment import check_logged_texts, letters
+from .alignment import LogComparison, first_difference
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
 from .metrics.registry import MetricSettings, build_metric
@@ -138,11 +138,8 @@ def rerank_command(argv: list[str]) -> str:
     signature = metric.get_signature().format()
     lines = [f"tuning set: {counted(len(corpus), 'sentence')}, {counted(len(corpus.references), 'reference')}", ""]
     lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
-    lines += [
-        f"warning: {warning}"
-        for system in tuning
-        for warning in check_logged_texts(system.name, system.logged, corpus.sources, corpus.references)
-    ]
+    comparison = LogComparison(corpus.sources, corpus.references)
+    lines += [f"warning: {text}" for system in tuning for text in comparison.faults(system.name, system.logged)]
     tuned_on = {Path(system.path).resolve() for system in tuning}
     for path in (system.path for system in test if Path(system.path).resolve() in tuned_on):
         lines.append(f"warning: {path} is a log of --tune and of --test; give logs of two sets.")
@@ -198,10 +195,9 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
                 f"{system.path} has {len(system.nbest)} sentences but {test[0].path} has {len(test[0].nbest)}; "
                 "give logs of one test set."
             )
-        # An S- line is the source in the words of the dictionary. It is the same for every search.
-        first, own = (list(map(letters, log.logged.get("S", ()))) for log in (test[0], system))
-        if first and own and own != first:
-            number = next(number for number, line in enumerate(own) if line != first[number])
+        # An S- line is the source in the words of the model's dictionary.
+        number = first_difference(test[0].logged.get("S", ()), system.logged.get("S", ()))
+        if number is not None:
             raise UserError(f"S-{number} of {system.path} and of {test[0].path} differ; give logs of one test set.")
 
 

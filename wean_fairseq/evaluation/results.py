@@ -247,10 +247,13 @@ def _check_members(
                 raise UserError(f"{paths[number]} equals {paths[first]}; give the file of each seed's own run.")
     names = {without_formula(name) for name in evaluation.scores}
     last = {(str(row[0]), str(row[1])): str(row[2]) for row in curves.rows} if curves else {}
-    for paths, systems in ((args.trainings, [*trainings]), (args.curves, [system for _, system in last])):
-        if absent := [system for system in systems if without_formula(system) not in names]:
+    curve_files = {str(seed): path for seed, path in zip(args.seed, args.curves, strict=False)}
+    # Every file of --trainings has the same systems, see `merge_trainings`.
+    found = [(args.trainings[0], system) for system in trainings]
+    for path, system in [*found, *((curve_files[seed], system) for seed, system in last)]:
+        if without_formula(system) not in names:
             raise UserError(
-                f"{paths[0]} has the system {absent[0]}, but {args.evaluation} has scores of "
+                f"{path} has the system {system}, but {args.evaluation} has scores of "
                 f"{', '.join(evaluation.scores)}; give files of the same run."
             )
     for name, content in trainings.items():
@@ -263,11 +266,11 @@ def _check_members(
                 )
             end = last.get((str(seed), without_formula(name)))
             # Curves have three decimals and trainings two.
-            if end is None or run.epochs is None or (re.fullmatch(_RATE, end) and abs(float(end) - run.epochs) < 0.01):
+            if end is None or run.epochs is None or abs(float(end) - run.epochs) < 0.01:
                 continue
             raise UserError(
-                f"{args.curves[0]}: the curve of {name} with seed {seed} ends at epoch {end}, but its training in "
-                f"{path} at epoch {run.epochs:g}; give curves.tsv and trainings.json of the same run."
+                f"{curve_files[str(seed)]}: the curve of {name} with seed {seed} ends at epoch {end}, but its training "
+                f"in {path} at epoch {run.epochs:g}; give curves.tsv and trainings.json of the same run."
             )
 
 
@@ -296,7 +299,7 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
 def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> Table | None:
     """Return one table of all validation curves, or None if there are no files.
 
-    The first column is the seed.
+    The first column is the seed. A cell is empty if a validation lacks a metric.
     """
     heads: list[str] = []
     rows: list[list[str]] = []
@@ -317,17 +320,21 @@ def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> Table | Non
                     f"line {number} of {path} has {len(rows[-1]) - 1} cells, but the first has {width}; give "
                     "curves.tsv of a recipe's run."
                 )
-            for cell in rows[-1][2:]:
-                if not _is_finite(cell):
-                    raise UserError(f"line {number} of {path} has {cell!r:.40}, not a number; give the whole file.")
+            for cell in [*rows[-1][2:4], *filter(None, rows[-1][4:])]:
+                _check_number(cell, f"line {number} of {path}")
     return Table(["seed", *heads[0].split("\t")], rows) if heads else None
 
 
-def _is_finite(text: str) -> bool:
+def _check_number(cell: str, where: str) -> None:
     try:
-        return math.isfinite(float(text))
+        is_finite = math.isfinite(float(cell))
     except ValueError:
-        return False
+        raise UserError(f"{where} has {cell!r:.40}, not a number; give the whole file.") from None
+    if not is_finite:
+        raise UserError(
+            f"{where} has {cell!r:.40}, which is not finite; write the file again with wean-plot curves, which leaves "
+            "such cells of a diverged training empty."
+        )
 
 
 def tables_command(argv: list[str]) -> str:

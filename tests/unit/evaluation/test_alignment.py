@@ -6,7 +6,7 @@ The shares of words have closed forms, and a warning needs a minimum size.
 import numpy as np
 import pytest
 
-from wean_fairseq.evaluation.alignment import Alignment, Anchors, word_set
+from wean_fairseq.evaluation.alignment import Alignment, Anchors, first_difference, letters, word_set
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,34 @@ from wean_fairseq.evaluation.alignment import Alignment, Anchors, word_set
 )
 def test_words_are_those_between_other_characters_or_pairs_of_a_script_without_spaces(line, words):
     assert word_set(line) == words
+
+
+def test_letters_are_those_of_unicode():
+    """The expected letters are those of str.isalnum, which reads every character alone."""
+    text = "".join(map(chr, range(0x80)))
+    assert letters(text) == "".join(filter(str.isalnum, text.lower()))
+    assert letters("Ärger_1 – ½ ﬁ") == "ärger112fi"
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "differ"),
+    [
+        ("the <unk> dog", "the re@@ d dog", False),
+        ("the red dog ran .", "the re@@ d [UNK]", False),  # the second model truncates its source
+        ("the <unk> dog", "the red <unk>", False),
+        ("<unk> dog", "the <unk>", False),
+        ("the cat &apos;s dog", "\u0120the \u0120cat's \u0120dog", False),
+        ("the <unk> dog", "262 2266 3290", False),
+        ("262 2266 3290", "the red dog", False),
+        ("the <unk> dog", "the red cat", True),
+        ("the <unk> dog", "a <unk> dog", True),
+        ("the red dog", "the red cat", True),
+        ("262 2266 3290", "262 2266 3797", True),
+    ],
+)
+def test_lines_of_two_models_differ_if_their_known_words_do(line, other, differ):
+    """The lines before are equal."""
+    assert first_difference(["0", line], ["0", other]) == (1 if differ else None)
 
 
 def test_shares_are_weighted_by_the_rarity_of_words():

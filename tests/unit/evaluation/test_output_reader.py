@@ -94,6 +94,13 @@ def test_a_sorted_log_is_read(tmp_path: Path, lines: list[str]) -> None:
     assert read_generated("X", path).nbest == [["Hi there!"], ["a ca@@ t", "the ca@@ t"]]
 
 
+def test_equal_draws_of_sampling_are_read(tmp_path: Path) -> None:
+    """Sampling may draw one text twice. Other lines are between the two H- lines, and between the two D- lines."""
+    draw = "H-0\t-0.75\thi there\nD-0\t-0.75\tHi there!\nP-0\t-0.1 -0.2\n"
+    path = write(tmp_path / "gen.log", LOG.replace(draw, draw * 2))
+    assert read_generated("X", path).nbest[0] == ["Hi there!", "Hi there!"]
+
+
 def test_tokens_of_a_log_without_them_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "gen.log", tagged(LOG, "D"))
     with pytest.raises(UserError, match="holds no H- lines, which --tokens asks for"):

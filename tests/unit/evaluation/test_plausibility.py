@@ -1,14 +1,17 @@
 """Test that oddities of a text are reported with a count and a cause, or refused. Plain texts are accepted silently."""
 
+import html
 import json
 import random
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation import alignment
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.corpus import Corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
@@ -338,10 +341,10 @@ def test_texts_of_another_test_set() -> None:
 LOGGED = ["The red cat is here.", "A blue dog barks!", "Old men sleep.", "Birds of 2 kinds fly.", "It rains today."]
 
 
-def odd_logs(change: Callable[[list[str]], list[str]], tag: str = "S") -> list[str]:
+def odd_logs(change: Callable[[list[str]], list[str]], tag: str = "S", lines: list[str] = LOGGED) -> list[str]:
     """Return the oddities of a log with changed sources or targets. The references are equal to the sources."""
-    system = SystemOutput("A", [["a b"] for _ in LOGGED], "", logged={tag: change(LOGGED)})
-    found = find_oddities([system], Corpus([LOGGED], LOGGED))
+    system = SystemOutput("A", [["a b"] for _ in lines], "", logged={tag: change(lines)})
+    found = find_oddities([system], Corpus([lines], lines))
     return [sentence for _, sentence in found if "its log" in sentence]
 
 
@@ -369,8 +372,27 @@ def test_a_log_in_another_order_is_refused(move: Callable[[list[str]], list[str]
         lambda line: " ".join(line.split()[:2]),
         lambda line: "<unk> <unk>",
         lambda line: "",
+        lambda line: "\u0120" + line.replace(" ", " \u0120"),
+        lambda line: " ".join(str(37 * len(word)) for word in line.split()),
+        lambda line: re.sub(" \\w+", " [UNK]", line),
+        lambda line: f"[CLS] {re.sub(' .', ' [unk]', line)} [SEP]",
+        lambda line: re.sub(" \\w+", " \u2047", line, count=1),
     ],
-    ids=["case", "tokens", "pieces", "sentencepiece", "unknown", "truncated", "all-unknown", "empty"],
+    ids=[
+        "case",
+        "tokens",
+        "pieces",
+        "sentencepiece",
+        "unknown",
+        "truncated",
+        "all-unknown",
+        "empty",
+        "gpt2",
+        "word-numbers",
+        "bert",
+        "uncased-bert",
+        "unknown-to-sentencepiece",
+    ],
 )
 @pytest.mark.parametrize("tag", ["S", "T"])
 def test_a_log_in_the_form_of_a_model_is_accepted(change: Callable[[str], str], tag: str) -> None:
@@ -386,6 +408,39 @@ def test_a_log_of_a_few_or_of_unknown_other_sentences_is_reported() -> None:
     (warning,) = odd_logs(lambda lines: [f"another sentence {number}" for number, _ in enumerate(lines)])
     assert "5 S- lines of its log" in warning and "('another sentence 0'); give" in warning
     assert odd_logs(lambda lines: [f"another {line}" for line in lines], "T") == []
+
+
+def test_if_most_lines_are_other_sentences_they_are_all_counted() -> None:
+    """One line of the log is another line of the source, and four are in no line of it."""
+    unknown = [f"another sentence {number}" for number in range(4)]
+    (warning,) = odd_logs(lambda lines: [lines[1], *unknown])
+    assert (
+        "A: 5 S- lines of its log" in warning and "the first is S-0 ('A blue dog barks!'), which is line 2" in warning
+    )
+    (warning,) = odd_logs(lambda lines: [*unknown, lines[1]])
+    assert "A: 5 S- lines of its log" in warning and "the first is S-0 ('another sentence 0'); give" in warning
+
+
+@pytest.mark.parametrize("escape", ["apos", "quot", "amp", "lt", "gt", "#124", "#91", "#93"])
+def test_a_log_with_the_escapes_of_moses_is_accepted(escape: str) -> None:
+    """The names are those that the tokeniser of Moses writes."""
+    sources = [line.replace(" ", html.unescape(f"&{escape};") + " ") for line in LOGGED]
+    assert odd_logs(lambda lines: [line.replace(" ", f" &{escape}; ") for line in LOGGED], lines=sources) == []
+
+
+def test_sources_that_are_numbers_are_compared() -> None:
+    with pytest.raises(UserError, match="A: 4 S- lines of its log"):
+        odd_logs(lambda lines: lines[::-1], lines=["1 2", "3 4", "5", "67", "8 9 10"])
+
+
+def test_the_letters_of_a_test_set_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take most of the time. The lines of the logs are lower-cased, so they are other texts."""
+    calls = Counter()
+    monkeypatch.setattr(alignment, "letters", lambda text: calls.update([text]) or text.lower())
+    logged = {"S": [line.lower() for line in LOGGED]}
+    systems = [SystemOutput(name, [["a b"] for _ in LOGGED], "", logged=logged) for name in "ABC"]
+    find_oddities(systems, Corpus([LOGGED], LOGGED))
+    assert calls == Counter(dict.fromkeys(LOGGED, 1) | {line.lower(): 3 for line in LOGGED})
 
 
 def test_two_systems_with_one_text() -> None:

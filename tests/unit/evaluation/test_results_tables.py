@@ -11,6 +11,8 @@ from msgspec import convert
 from wean_fairseq.evaluation import results
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.score_file import Evaluation
+from wean_fairseq.evaluation.training_log import LogLine, TrainingLog
+from wean_fairseq.reporting.figures import validation_table
 
 EVALUATION = {
     "systems": {
@@ -113,6 +115,12 @@ def write_run(seed: int, name: str = "", **training: object) -> None:
             "--seed 3 --trainings longer.json --curves 3.tsv",
             "3.tsv: the curve of X with seed 3 ends at epoch 2.004, but its training in longer.json at epoch 5; give",
         ),
+        (
+            2,
+            "--seed 4 3 --trainings 4.json longer.json --curves 4.tsv 3.tsv",
+            "error: 3.tsv: the curve of X with seed 3 ends at epoch 2.004, but its training in longer.json at",
+        ),
+        (2, "--seed 3 4 --curves 3.tsv z.tsv", "error: z.tsv has the system Z, but scores.json has scores of"),
     ],
 )
 def test_seeds_trainings_and_curves_that_contradict_one_another_are_refused(
@@ -166,6 +174,22 @@ def test_committed_results_can_be_recorded_again() -> None:
         assert again.get("trainings", {}) == content.get("trainings", {}), path.name
 
 
+def test_curves_that_lack_a_metric_are_recorded() -> None:
+    """Test the file that wean-plot curves writes if a validation lacks a metric, at the end and in the middle."""
+    points = [
+        LogLine("valid", 1.0, {"num_updates": 10, "ppl": 3.5}),
+        LogLine("valid", 2.0, {"num_updates": 20, "bleu": 4}),
+    ]
+    table = validation_table([TrainingLog("X", valid=points)], ["ppl", "bleu"])
+    Path("curves.tsv").write_text(table.as_tsv(), encoding="utf-8")
+    assert record("--seed", "3", "--curves", "curves.tsv") == 0
+    assert Path("results/demo.curves.tsv").read_text(encoding="utf-8").splitlines() == [
+        "seed\tsystem\tepoch\tupdates\tppl\tbleu",
+        "3\tX\t1.000\t10\t3.5\t",
+        "3\tX\t2.000\t20\t\t4",
+    ]
+
+
 def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
     data = [{"name": "train.src", "sha256": "0" * 64, "lines": 9}]
     write_scores(runs=2)
@@ -211,7 +235,15 @@ def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFi
         (["--seed", "3", "--curves", "bare.tsv"], "bare.tsv is not a table of curves"),
         (["--seed", "3", "--curves", "ragged.tsv"], "line 3 of ragged.tsv has 6 cells, but the first has 4; give"),
         (["--seed", "3", "--curves", "word.tsv"], "line 2 of word.tsv has 'hello', not a number; give the whole file"),
-        (["--seed", "3", "--curves", "nan.tsv"], "line 2 of nan.tsv has 'nan', not a number; give the whole file"),
+        *(
+            (
+                ["--seed", "3", "--curves", f"{value}.tsv"],
+                f"line 2 of {value}.tsv has '{value}', which is not finite; write the file again with wean-plot curves",
+            )
+            for value in ("nan", "inf", "1e999")
+        ),
+        (["--seed", "3", "--curves", "epoch.tsv"], "line 2 of epoch.tsv has '', not a number; give the whole file"),
+        (["--seed", "3", "--curves", "updates.tsv"], "line 2 of updates.tsv has '', not a number; give the whole file"),
         (["--seed", "3", "--curves", "cut.tsv"], "the last line of cut.tsv has no line end, so it may be cut; give"),
     ],
 )
@@ -228,7 +260,9 @@ def test_trainings_and_curves_that_do_not_fit_are_refused(
         "bare": f"{head}\nX\t1\t2",
         "ragged": f"{head}\tbleu\nX\t1\t2\t3\nX\t1\t2\t3\t4\t5",
         "word": f"{head}\tbleu\nX\t1\t2\thello",
-        "nan": f"{head}\tbleu\nX\t1\t2\tnan",
+        **{value: f"{head}\tbleu\nX\t1\t2\t{value}" for value in ("nan", "inf", "1e999")},
+        "epoch": f"{head}\tbleu\nX\t\t2\t3",
+        "updates": f"{head}\tbleu\nX\t1\t\t3",
     }
     Path("cut.tsv").write_text(f"{head}\tbleu\nX\t1\t2\t4.", encoding="utf-8")
     for name, content in rows.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...console import SEED, GivenOnce, OneLineParser, whole_number
-from ..alignment import check_logged_texts
+from ..alignment import LogComparison
 from ..output_reader import read_plain
 from ..system_arguments import add_system_arguments, read_systems
 from ..text_files import check_outputs, read_lines, write_atomically
@@ -41,7 +41,8 @@ def sheet_command(argv: list[str]) -> str:
         systems.append(read_plain("reference", args.ref))
     sizes = {"num_sentences": args.sentences, "num_raters": args.raters}
     design = make_design(systems, sources, args.criteria, kind=args.kind, seed=args.seed, **sizes)
-    warnings = [text for system in systems for text in check_logged_texts(system.name, system.logged, sources, [])]
+    comparison = LogComparison(sources, [])
+    warnings = [text for system in systems for text in comparison.faults(system.name, system.logged)]
     files = write_sheets(design, args.out)
     return (
         f"{len(design.items)} items for each of {len(design.raters)} raters; give every rater one CSV or HTML file:\n"
