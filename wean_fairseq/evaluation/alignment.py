@@ -18,7 +18,7 @@ from .metrics.base import FloatArray
 SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _WORD = re.compile(r"\w+")
 #: Unknown words, slots and tags in a log, in the notation of fairseq, BERT or sentencepiece.
-_SYMBOL = re.compile(r"<+[^<>\s]*>+|\[(?:CLS|MASK|PAD|SEP|UNK)\]|\u2047", re.IGNORECASE)
+_SYMBOL = re.compile(r"<[^<>\s]*>+|\[(?:CLS|MASK|PAD|SEP|UNK)\]|\u2047", re.IGNORECASE)
 _ENTITY = re.compile(r"&#?\w+;")
 _NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
 #: Number of compared lines, spread evenly over the text.
