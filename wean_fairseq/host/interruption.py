@@ -69,7 +69,7 @@ class _Watch:
         try:
             standard_output().flush()
         except OSError as failure:
-            end_because_of("standard output", failure)
+            self.failed = self.failed or ("standard output", failure)
         if self.failed is not None:
             discard_unwritable_output()
             name, error = self.failed
@@ -101,7 +101,8 @@ def checked_outputs() -> Iterator[_Watch]:
         SystemExit: if the program that reads standard output has ended.
     """
     global _watch  # noqa: PLW0603 - fairseq hands nothing from here to its loop
-    watch = _watch = _Watch()
+    previous, watch = _watch, _Watch()
+    _watch = watch
     watch.is_command = True
     try:
         watch.check_outputs()
@@ -110,12 +111,12 @@ def checked_outputs() -> Iterator[_Watch]:
     except OSError as error:
         # other modules raise it, for example, if a process that loads batches has ended
         if error.filename is None and raised_by(error)[0].startswith(_PRINTING):
-            end_because_of("the output", error)
+            watch.failed = watch.failed or ("the output", error)
             watch.check_outputs()
         raise
     finally:
         discard_unwritable_output()
-        watch.is_command = False
+        _watch = previous
 
 
 def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:

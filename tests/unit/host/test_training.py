@@ -1,6 +1,8 @@
-"""Test the log file of a training and its values in TensorBoard."""
+"""Test the log file of a training, its values in TensorBoard, and its end if its output is lost."""
 
+import errno
 import os
+import sys
 from pathlib import Path
 
 import fairseq_cli.train
@@ -73,6 +75,31 @@ def test_a_command_whose_log_is_lost_does_not_end_well(caplog):
     train()  # this is not a command, so its program decides how it ends
     with interruption.checked_outputs():
         pass
+
+
+class Full:
+    """A stream on a full disk."""
+
+    def write(self, *_: str) -> None:
+        """Raise the error of a full disk."""
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    flush = fileno = write
+
+
+def test_a_command_inside_another_one_leaves_it_a_command(monkeypatch):
+    """A program may run a command of fairseq inside its own ``checked_outputs``."""
+
+    def outer() -> None:
+        with interruption.checked_outputs():
+            with interruption.checked_outputs():
+                assert interruption.is_command()
+            assert interruption.is_command()
+            monkeypatch.setattr(sys, "stdout", Full())
+
+    with pytest.raises(UserError, match="cannot write to standard output"):
+        outer()
+    assert not interruption.is_command()
 
 
 @pytest.mark.parametrize("kind", ["FIFO", "device", "folder"])
