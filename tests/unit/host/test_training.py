@@ -1,6 +1,7 @@
 """Test the log file of a training, its values in TensorBoard, and its end if its output is lost."""
 
 import errno
+import logging
 import os
 import sys
 from pathlib import Path
@@ -85,6 +86,22 @@ class Full:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     flush = fileno = write
+
+
+def test_only_a_log_on_standard_output_ends_a_command(monkeypatch, capsys):
+    """A library may log to another stream. Python's logging then prints its traceback to standard error."""
+    handler = logging.StreamHandler(Full())
+
+    def command() -> None:
+        with interruption.checked_outputs():
+            handler.handle(logging.makeLogRecord({"msg": "lost"}))
+
+    command()
+    assert "No space left on device" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "__stdout__", handler.stream)
+    with pytest.raises(UserError, match="cannot write to standard output"):
+        command()
+    assert capsys.readouterr().err == ""
 
 
 def test_a_command_inside_another_one_leaves_it_a_command(monkeypatch):
