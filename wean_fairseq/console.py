@@ -262,11 +262,11 @@ def discard_unwritable_output() -> None:
 
     Python writes the rest of its buffer when it exits, and this write would fail with a traceback.
     """
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        with suppress(OSError):  # standard output may be an object without a file descriptor
+    with suppress(OSError, ValueError):  # it may be closed, or an object without a file descriptor
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

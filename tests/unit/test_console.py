@@ -3,6 +3,7 @@
 import argparse
 import errno
 import importlib
+import io
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from wean_fairseq import commands
 from wean_fairseq.console import (
     OneLineParser,
+    discard_unwritable_output,
     exit_status,
     number,
     positive_number,
@@ -87,6 +89,13 @@ def test_full_output() -> None:
     )
     assert run_in_shell(">/dev/full") == (2, expected)
     assert run_in_shell(">/dev/full 2>/dev/full")[0] == 2
+
+
+def test_output_that_the_program_has_closed_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hook for errors that nothing handles calls this function first, and would not show the error."""
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    sys.stdout.close()
+    discard_unwritable_output()
 
 
 def test_closed_output() -> None:

@@ -64,18 +64,23 @@ class _Watch:
         """Whether the training is to end after this update."""
         return self.asked or self.failed is not None
 
-    def check_outputs(self, rest: str = "") -> None:
-        """End the command if an output cannot be written, silently if it is a pipe whose reader has ended."""
+    def check_outputs(self, stopped: str = "") -> None:
+        """End the command if an output cannot be written. ``stopped`` says where a training has stopped.
+
+        Only this text is printed if the output is a pipe whose reader has ended.
+        """
         try:
             standard_output().flush()
         except OSError as failure:
-            end_because_of("standard output", failure)
+            self.failed = self.failed or ("standard output", failure)
         if self.failed is not None:
             discard_unwritable_output()
             name, error = self.failed
-            if isinstance(error, BrokenPipeError):
-                sys.exit(BROKEN_PIPE)
-            raise unwritable(name, error, rest) from None
+            if not isinstance(error, BrokenPipeError):
+                raise unwritable(name, error, f"; {stopped}" * bool(stopped)) from None
+            if stopped:
+                print_message("wean_fairseq", f"{stopped}.")
+            sys.exit(BROKEN_PIPE)
 
 
 _watch = _Watch()  # the watch that waits for Ctrl-C in the running training
@@ -101,7 +106,8 @@ def checked_outputs() -> Iterator[_Watch]:
         SystemExit: if the program that reads standard output has ended.
     """
     global _watch  # noqa: PLW0603 - fairseq hands nothing from here to its loop
-    watch = _watch = _Watch()
+    previous, watch = _watch, _Watch()
+    _watch = watch
     watch.is_command = True
     try:
         watch.check_outputs()
@@ -110,12 +116,12 @@ def checked_outputs() -> Iterator[_Watch]:
     except OSError as error:
         # other modules raise it, for example, if a process that loads batches has ended
         if error.filename is None and raised_by(error)[0].startswith(_PRINTING):
-            end_because_of("the output", error)
+            watch.failed = watch.failed or ("the output", error)
             watch.check_outputs()
         raise
     finally:
         discard_unwritable_output()
-        watch.is_command = False
+        _watch = previous
 
 
 def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
@@ -148,19 +154,25 @@ def validate_and_save(
 ) -> Any:
     """Call fairseq's function of this name, which runs after every update.
 
-    After Ctrl-C or a failed write of the log, save a checkpoint and exit.
+    After Ctrl-C or a failed write of the log, save a checkpoint and exit. A training with several processes exits only
+    after it has saved a checkpoint for another reason, because all processes take part in saving.
     """
     watch = _watch
     if watch.active and not watch.asked:
         watch.start()
-    if end_of_epoch or not watch.ends:
+    before, result = _time_of_last(cfg.checkpoint), None
+    if end_of_epoch or not (watch.active and watch.ends):
         result = original(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
     if not watch.ends:
         return result
-    if not end_of_epoch and watch.active:
-        checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+    saved = end_of_epoch if cfg.checkpoint.no_last_checkpoints else _time_of_last(cfg.checkpoint) != before
+    if not saved:
+        if watch.active:
+            checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+        elif not cfg.checkpoint.no_save:
+            return result
     stopped = f"stopped after update {trainer.get_num_updates()}; {_saved_checkpoint(cfg.checkpoint)}"
-    watch.check_outputs(f"; {stopped}")
+    watch.check_outputs(stopped)
     print_message("wean_fairseq", f"{stopped}.")
     sys.exit(INTERRUPTED)
 
@@ -179,6 +191,12 @@ def _check_saved(cfg: Any) -> None:
             f"the training has ended before its first checkpoint, and --save-dir {folder} has none: give a larger "
             "--max-epoch, or a smaller --save-interval or --save-interval-updates, or leave --no-last-checkpoints out."
         )
+
+
+def _time_of_last(cfg: Any) -> int | None:
+    """Return the time at which the last checkpoint was written, in nanoseconds, or None if there is none."""
+    path = Path(cfg.save_dir) / LAST
+    return path.stat().st_mtime_ns if path.exists() else None
 
 
 def _saved_checkpoint(cfg: Any) -> str:

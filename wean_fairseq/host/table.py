@@ -28,7 +28,7 @@ PATCHES = (
           "Printing a character that the locale's encoding lacks is an error.",
           "fuzz/test_malformed.py::test_output_where_the_locale_lacks_the_characters"),
     Patch("log files", training.end_unwritable_logs,
-          "On a full disk, each line is a traceback, and the status is 0.",
+          "On a full disk, fairseq prints a traceback for each line and ends with status 0.",
           "unit/host/test_training.py::test_a_log_file_on_a_full_disk_is_reported_once"),
     # Command lines and processes
     Patch("fairseq.options:parse_args_and_arch", command_line.parse_args_and_arch,
@@ -41,7 +41,7 @@ PATCHES = (
           "Ctrl-C loses all updates since the last checkpoint.",
           "integration/test_resume.py::test_ctrl_c_loses_no_update", "6eaeda1b2df16938"),
     Patch("fairseq_cli.generate:main", interruption.generate,
-          "It ends with status 0 or a traceback if its output is lost.",
+          "fairseq-generate ends with status 0 or a traceback if its output is lost.",
           "integration/test_resume.py::test_a_command_whose_output_is_lost_fails", "f1db3aa05d3e2fdf"),
     Patch("fairseq.distributed.utils:is_master", training.is_master,
           "A FIFO or a device as --log-file is opened, also by fairseq-hydra-train.",

@@ -93,7 +93,9 @@ def end_unwritable_logs() -> None:
 def _end_log(handler: logging.StreamHandler[Any], record: logging.LogRecord) -> None:
     error = sys.exc_info()[1]
     file = handler.baseFilename if isinstance(handler, logging.FileHandler) else None
-    if not (isinstance(error, OSError) and (file or interruption.is_command())):
+    stream = getattr(handler.stream, "_stream", handler.stream)  # the stream to a terminal, see settings
+    is_output = stream in (sys.stdout, sys.__stdout__) and interruption.is_command()
+    if not (isinstance(error, OSError) and (file or is_output)):
         logging.Handler.handleError(handler, record)
         return
     interruption.end_because_of(file or "standard output", error)

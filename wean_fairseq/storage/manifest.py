@@ -116,8 +116,8 @@ def check_file(
         advice: what to do if the file has changed, for the message.
         copies: also accept the content of another file in the folder.
         manifest: manifest of the folder, for callers that check many files (default: it is read).
-        alike: returns a true value for the names of files of the same kind. A folder may contain data and checkpoints,
-            of which only one kind is listed.
+        alike: returns a true value for the names of files of the same kind (default: for all names). A folder may
+            contain data and checkpoints, of which only one kind is listed.
 
     Raises:
         Damaged: if the file has changed, or if the manifest lists files like it, but not this file.

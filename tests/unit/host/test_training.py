@@ -1,6 +1,9 @@
-"""Test the log file of a training and its values in TensorBoard."""
+"""Test the log file of a training, its values in TensorBoard, and its end if its output is lost."""
 
+import errno
+import logging
 import os
+import sys
 from pathlib import Path
 
 import fairseq_cli.train
@@ -73,6 +76,111 @@ def test_a_command_whose_log_is_lost_does_not_end_well(caplog):
     train()  # this is not a command, so its program decides how it ends
     with interruption.checked_outputs():
         pass
+
+
+class Full:
+    """A stream on a full disk."""
+
+    def write(self, *_: str) -> None:
+        """Raise the error of a full disk."""
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    flush = fileno = write
+
+
+def test_only_a_log_on_standard_output_ends_a_command(monkeypatch, capsys):
+    """A library may log to another stream. Python's logging then prints its traceback to standard error."""
+    handler = logging.StreamHandler(Full())
+
+    def command() -> None:
+        with interruption.checked_outputs():
+            handler.handle(logging.makeLogRecord({"msg": "lost"}))
+
+    command()
+    assert "No space left on device" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "__stdout__", handler.stream)
+    with pytest.raises(UserError, match="cannot write to standard output"):
+        command()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_command_inside_another_one_leaves_it_a_command(monkeypatch):
+    """A program may run a command of fairseq inside its own ``checked_outputs``."""
+
+    def outer() -> None:
+        with interruption.checked_outputs():
+            with interruption.checked_outputs():
+                assert interruption.is_command()
+            assert interruption.is_command()
+            monkeypatch.setattr(sys, "stdout", Full())
+
+    with pytest.raises(UserError, match="cannot write to standard output"):
+        outer()
+    assert not interruption.is_command()
+
+
+class Training:
+    """A training whose output is lost at its seventh update."""
+
+    def __init__(self, folder: Path) -> None:
+        self.last = folder / "checkpoint_last.pt"
+        self.cfg = OmegaConf.structured(FairseqConfig())
+        self.cfg.checkpoint.save_dir = str(folder)
+        self.updates = 7
+
+    def get_num_updates(self) -> int:
+        """Return the number of updates. fairseq's trainer has this method."""
+        return self.updates
+
+    def run(self, error: OSError, *updates: str, is_alone: bool = False) -> None:
+        """Run updates, each of which is "saved", "unsaved" or the "end" of an epoch without a checkpoint."""
+
+        def original(*_: object) -> None:
+            if kind == "saved":
+                self.last.write_text(kind)
+
+        with interruption.checked_outputs() as watch:
+            watch.active, watch.failed = is_alone, ("standard output", error)
+            for self.updates, kind in enumerate(updates, self.updates):  # noqa: B020 - it starts with the old value
+                interruption.validate_and_save(original, self.cfg, self, None, None, [], kind != "unsaved")
+
+
+@pytest.fixture
+def training(tmp_path: Path, monkeypatch) -> Training:
+    training = Training(tmp_path)
+    monkeypatch.setattr(
+        interruption.checkpoint_utils, "save_checkpoint", lambda *_: training.last.write_text("stopped")
+    )
+    return training
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_training_with_several_processes_ends_after_its_next_checkpoint(training: Training):
+    """One process alone cannot save a checkpoint, and --save-interval may skip the end of an epoch."""
+    with pytest.raises(UserError, match=f"; stopped after update 9; the same command resumes from {training.last}.$"):
+        training.run(FULL, "unsaved", "end", "saved", "saved")
+    assert training.last.read_text() == "saved"
+
+
+@pytest.mark.parametrize("option", ["no_save", "no_last_checkpoints"])
+def test_a_training_that_saves_no_checkpoint_does_not_wait_for_one(training: Training, option: str):
+    training.cfg.checkpoint[option] = True
+    name = option.replace("_", "-")
+    with pytest.raises(UserError, match=f"; stopped after update 7; no checkpoint is saved because of --{name}.$"):
+        training.run(FULL, "end", "end")
+
+
+@pytest.mark.parametrize(("update", "expected"), [("end", "stopped"), ("saved", "saved")])
+def test_a_training_whose_reader_has_ended_says_where_it_has_stopped(
+    training: Training, capsys, update: str, expected: str
+):
+    """A training with one process saves its updates, also at the end of an epoch that --save-interval skips."""
+    with pytest.raises(SystemExit) as end:
+        training.run(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)), update, is_alone=True)
+    said = f"wean_fairseq: stopped after update 7; the same command resumes from {training.last}.\n"
+    assert (end.value.code, capsys.readouterr().err, training.last.read_text()) == (141, said, expected)
 
 
 @pytest.mark.parametrize("kind", ["FIFO", "device", "folder"])
