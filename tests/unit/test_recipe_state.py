@@ -402,6 +402,6 @@ def test_questions_about_defaults_that_have_no_answer(arguments):
     ],
 )
 def test_messages_name_the_variables_of_the_recipe(tmp_path, said, shown):
-    """A variable is followed by = if its value follows, but not if the sentence goes on."""
+    """A variable is followed by = if its value follows, but not if the sentence continues."""
     (tmp_path / "text.log").write_text(f"own_pairs: error: {said}.\n")
     assert sentence(bash(tmp_path, "fail preparing text.log")) == f"preparing failed: {shown}. (log: text.log)"
