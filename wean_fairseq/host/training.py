@@ -16,8 +16,8 @@ from . import interruption
 from .divergence import Diverged, describe
 from .patches import Original
 
-# The first two loggers write into --log-file, and the third writes into preprocess.log.
 _NO_LOGS = (".pt", ".safetensors", ".sha256")  # suffixes of files to which a log must not be appended
+# The first two loggers write into --log-file, and the third writes into preprocess.log.
 _LOGGERS = (progress_bar.logger, *(logging.getLogger(f"fairseq_cli.{name}") for name in ("train", "preprocess")))
 
 
