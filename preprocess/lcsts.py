@@ -60,6 +60,7 @@ def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document
     """
     fields: dict[str, list[str]] = {}
     lengths: Counter[str] = Counter()  # lengths of the fields, counting a space after each part
+    opened: set[str] = set()
     field, inside, number = "", False, 0
     for line in lines:
         for index, part in enumerate(_TAG.split(line) if "<" in line else (line,)):
@@ -71,6 +72,10 @@ def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document
             closing, name = part[1] == "/", part.strip("</>").split(maxsplit=1)[0].lower()
             if name != "doc":
                 field = "" if closing else name
+                if inside and field in _FIELDS and field in opened:  # the end and the next start are lost
+                    broken.append(number)
+                    inside = False
+                opened.add(field)
                 continue
             if closing and inside:
                 label, text, summary = (" ".join(fields.get(name, ())) for name in _FIELDS)
@@ -78,7 +83,7 @@ def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document
             elif inside:
                 broken.append(number)
             number += not closing
-            fields, lengths, field, inside = {}, Counter(), "", not closing
+            fields, lengths, opened, field, inside = {}, Counter(), set(), "", not closing
     if inside:
         broken.append(number)
 

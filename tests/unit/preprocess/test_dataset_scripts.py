@@ -435,14 +435,17 @@ def test_a_score_of_many_digits_is_none():
 
 
 def test_lcsts_tags_on_one_line_and_documents_without_end(tmp_path):
-    text = "<doc id=0><summary>短</summary><short_text>长 文</short_text></doc>\n<DOC ID=1>\n<summary>丢\n"
+    # The end of document 7 and the start of document 8 are lost.
+    text = "<doc id=7><summary>短</summary><short_text>长</short_text>\n"
+    text += "<summary>错</summary><short_text>误</short_text></doc>\n"
+    text += "<doc id=0><summary>短</summary><short_text>长 文</short_text></doc>\n<DOC ID=1>\n<summary>丢\n"
     text += "<doc id=2>\n<short_text>\n两\n行\n</short_text>\n<summary>好</summary>\n</doc>\n"
     data = write_lcsts(tmp_path / "data", LCSTS)
     (data / "PART_I.txt").write_text(text, encoding="utf-8")
     assert run("lcsts", "--data", data, "--output", tmp_path / "out") == 0
     found = prepared(tmp_path / "out")
     assert (found["train.src"], found["train.tgt"]) == (["长 文", "两 行"], ["短", "好"])
-    assert manifest_of(tmp_path / "out")["splits"]["train"]["dropped"] == {"document_without_end": 1}
+    assert manifest_of(tmp_path / "out")["splits"]["train"]["dropped"] == {"document_without_end": 2}
 
 
 def test_lcsts_plain_and_settings(tmp_path, monkeypatch):
