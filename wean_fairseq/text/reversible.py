@@ -23,7 +23,9 @@ from .steps import MARK
 
 SPACE = "▁"
 
-_LETTER = r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}\p{WB=Numeric}\p{WB=ExtendNumLet}][\p{WB=Extend}\p{WB=ZWJ}]*+"
+_LETTER = r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}\p{WB=Numeric}\p{WB=ExtendNumLet}]"
+# Possessive repetitions need no memory for each letter.
+_LETTERS = rf"(?:{_LETTER}++[\p{{WB=Extend}}\p{{WB=ZWJ}}]*+)++"
 _ELISION = r"(?i:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu|(?:d[ae]?|a|ne|su)ll|un)['’]"
 _CONTRACTION = r"['’](?i:s|t|d|m|re|ve|ll)(?![\p{L}\p{N}\p{M}])"
 _PIECES = regex.compile(
@@ -31,9 +33,9 @@ _PIECES = regex.compile(
       (?P<word>
           (?:(?i:https?|ftp)://|www\.)[[!-~]--["'<>]]{{0,2000}}[A-Za-z0-9/_=\#&]
         | [A-Za-z0-9._%+\-]{{1,64}}@[A-Za-z0-9\-]{{1,64}}(?:\.[A-Za-z0-9\-]{{1,64}})+
-        | \p{{Nd}}+(?:[.,:/\-]\p{{Nd}}+)+(?:{_LETTER})*
+        | \p{{Nd}}++(?:[.,:/\-]\p{{Nd}}++)++(?:{_LETTERS})?+
         | (?:\p{{L}}\.){{2,}}(?!\p{{L}})
-        | (?!{_ELISION}\p{{L}})(?:{_LETTER})+(?:(?:[.\-]|(?!{_CONTRACTION})['’])(?:{_LETTER})+)*
+        | (?!{_ELISION}\p{{L}}){_LETTERS}(?:(?:[.\-]|(?!{_CONTRACTION})['’]){_LETTERS})*+
       )
     | (?P<elision>{_ELISION}(?=\p{{L}}))
     | (?P<contraction>(?<=[\p{{L}}\p{{M}}]){_CONTRACTION})

@@ -154,3 +154,10 @@ def test_own_pairs_are_cut_reversibly_and_turned_back(tmp_path: Path, options: l
         assert importlib.import_module("undo_text").main([*undo, "--output", str(tmp_path / split)]) == 0
         found += (tmp_path / split).read_text(encoding="utf-8").splitlines()
     assert sorted(found) == sorted(lines)
+
+
+@pytest.mark.parametrize("part", ["a", "1", "é", "e\u0301", "a.", "中"])
+def test_a_word_of_any_length_is_split(part):
+    """The library regex raised MemoryError for words of two million letters, which a line may have."""
+    word = part * (2_000_000 if part in "a1" else 300_000)
+    assert reversible.join(reversible.split(word)) == word
