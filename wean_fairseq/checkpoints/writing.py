@@ -7,7 +7,7 @@ from typing import IO, Any, cast
 import torch
 
 from ..errors import UserError
-from ..storage.files import HashedFile, copy_into, is_special, write_whole
+from ..storage.files import HashedFile, copy_into, followed, is_special, write_whole
 from ..storage.manifest import Manifest
 
 CRASH_REPORT = "crash.pt"  # file that fairseq writes for debugging after a crash, which may contain NaN
@@ -31,7 +31,7 @@ def copy(source: Path, path: Path) -> None:
 
 def _write(path: Path, write: Callable[[HashedFile], object]) -> None:
     try:
-        if is_special(path):
+        if is_special(followed(path)):
             raise UserError(f"{path} is a folder, a device or a pipe, and a checkpoint is a file: choose another name.")
         digest = write_whole(path, write, lambda digest: Manifest(path.parent).expect(path.name, digest))
         Manifest(path.parent).confirm({path.name: digest})

@@ -126,6 +126,15 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch, write):
     assert check_file(path, "unused")
 
 
+def test_a_checkpoint_is_not_written_to_an_open_file(tmp_path):
+    """A message that the command printed to the same file damaged the checkpoint. /dev/stdout is such a link."""
+    with (tmp_path / "file").open("wb") as file:
+        (tmp_path / "link").symlink_to(f"/proc/self/fd/{file.fileno()}")
+        with pytest.raises(UserError, match="link is a folder, a device or a pipe, and a checkpoint is a file"):
+            writing.save(checkpoint(), tmp_path / "link")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
 def test_a_directory_that_is_not_there_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match=r"last\.pt cannot be written \(No such file or directory\)"):
         writing.save(checkpoint(), tmp_path / "gone" / "last.pt")
