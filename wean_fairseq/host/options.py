@@ -129,6 +129,12 @@ def check_training(cfg: Any) -> None:
     check_positive("lr", values_of(getattr(cfg.get("optimization"), "lr", None)))
     if getattr(cfg.get("dataset"), "num_shards", 1) != 1 or getattr(cfg.get("dataset"), "shard_id", 0) != 0:
         raise UserError("--num-shards and --shard-id are for fairseq-generate: a training divides its data by itself.")
+    data = cfg.get("dataset")
+    if not getattr(data, "disable_validation", True) and data.train_subset in data.valid_subset.split(","):
+        raise UserError(
+            f"--valid-subset {data.valid_subset} has the training set, whose batches fairseq would take from the "
+            "training: give fairseq-preprocess the same text as --validpref."
+        )
     read_betas(str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")))
     sections = [cfg.get(name) for name in ("checkpoint", "dataset", "optimization")]
     if all(section is not None for section in sections):

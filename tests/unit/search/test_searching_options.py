@@ -328,6 +328,16 @@ def test_a_training_that_can_save_no_checkpoint_is_refused(saving, data, limits,
             check_training(sections)
 
 
+@pytest.mark.parametrize("subsets", ["train", "valid,train"])
+def test_validation_on_the_training_set_is_refused(subsets):
+    """Each validation used up the batches of an epoch, because fairseq has one iterator for each set."""
+    sections = {"dataset": DatasetConfig(valid_subset=subsets), "optimization": OptimizationConfig(lr=[0.1])}
+    with pytest.raises(UserError, match=f"--valid-subset {subsets} has the training set, .* give fairseq-preprocess"):
+        check_training(sections)
+    sections["dataset"].disable_validation = True
+    check_training(sections)
+
+
 def test_patience_without_validation_is_refused():
     sections = {"checkpoint": CheckpointConfig(patience=2), "dataset": DatasetConfig(disable_validation=True)}
     with pytest.raises(UserError, match="--patience counts validations, and --disable-validation has none"):
