@@ -2,7 +2,7 @@
 
 import os
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Event
 from typing import Any, NoReturn
@@ -11,7 +11,7 @@ from ..console import counted, end_with_parent
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from ..ranges import MOST_PROCESSES, check_range
-from ..storage.data_files import check_text
+from ..storage.data_files import check_prepared, check_text
 from ..storage.files import LARGEST_TEXT, check_size, open_input, read_regular
 from .interruption import checked_outputs
 from .patches import Original
@@ -60,6 +60,20 @@ _preprocessing = Event()
 os.register_at_fork(after_in_child=lambda: end_with_parent() if _preprocessing.is_set() else None)
 
 
+def _check_texts(prefixes: Sequence[str], sides: Sequence[str | None]) -> None:
+    """Refuse prepared texts that have changed, and two sides with different numbers of lines."""
+    for prefix in filter(None, prefixes):
+        texts = [f"{prefix}.{side}" if side else prefix for side in sides]
+        for text in texts:
+            check_prepared(Path(text).parent, [Path(text).name])
+        numbers = [_count_lines(text) for text in texts]
+        if len(set(numbers)) > 1:
+            raise UserError(
+                f"{texts[0]} has {counted(numbers[0], 'line')} but {texts[1]} has {numbers[1]:,}: give texts in which "
+                "each line belongs to the line of the same number."
+            )
+
+
 def _count_lines(path: str) -> int:
     with open_input(path) as file:
         return sum(1 for _ in file)
@@ -89,13 +103,7 @@ def preprocess(original: Original, args: Any) -> Any:
             raise UserError(
                 f"{file} cannot be read ({error.strerror}): give fairseq-preprocess a text file."
             ) from error
-    for prefix in filter(None, prefixes if len(sides) == 2 and all(sides) else ()):
-        numbers = [_count_lines(f"{prefix}.{side}") for side in sides]
-        if numbers[0] != numbers[1]:
-            raise UserError(
-                f"{prefix}.{sides[0]} has {counted(numbers[0], 'line')} but {prefix}.{sides[1]} has {numbers[1]:,}: "
-                "give texts in which each line belongs to the line of the same number."
-            )
+    _check_texts(prefixes, sides)
     _preprocessing.set()
     try:
         # fairseq checks this only after it has written to the log, whose checksum is recorded

@@ -111,6 +111,13 @@ def test_fairseq_preprocess_refuses_sides_of_different_lengths(preprocess, tmp_p
         preprocess()
 
 
+def test_fairseq_preprocess_refuses_prepared_text_that_has_changed(preprocess, tmp_path):
+    """All pairs were shifted, and the checksums that were written later confirmed it."""
+    (tmp_path / "manifest.json").write_text('{"files": {"train.src": {"sha256": "0"}}}')
+    with pytest.raises(UserError, match=r"train\.src has changed since its checksum was written to .*manifest\.json"):
+        preprocess()
+
+
 def test_fairseq_preprocess_refuses_a_byte_order_mark(preprocess, tmp_path):
     """The mark would make another word of the first word."""
     (tmp_path / "train.tgt").write_bytes(b"\xef\xbb\xbfa b\nb a\n")
