@@ -59,7 +59,7 @@ def split_folders(path: Path) -> dict[str, Path]:
 
 
 def find_splits(names: Iterable[str], where: str, advice: str) -> dict[str, str]:
-    """Return the names of the splits by ``train``, ``valid`` and ``test``.
+    """Return the names in a table by the splits that they mean: ``train``, ``valid`` and ``test``.
 
     Args:
         names: names in a table.
