@@ -64,7 +64,7 @@ def find_splits(names: Iterable[str], where: str, advice: str) -> dict[str, str]
     Args:
         names: names in a table.
         where: the table, for messages.
-        advice: what to do with an unknown name, for messages.
+        advice: last part of messages, which says how to correct a name.
 
     Raises:
         UserError: if a name is unknown, or two names mean the same split.

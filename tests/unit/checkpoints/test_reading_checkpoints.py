@@ -666,7 +666,7 @@ def test_a_state_with_which_an_optimiser_makes_no_step_is_named(group, entry, wr
 
 
 def test_parameters_without_a_state_are_named():
-    """They start a new state. An empty state is no reason to name them, nor is a parameter that is not trained."""
+    """They start a new state. If the state is empty, or a parameter is not trained, it is not named."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
     optimizer = torch.optim.Adam(model[0].parameters())
     assert without_state(optimizer, model) == []
