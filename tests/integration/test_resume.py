@@ -94,8 +94,8 @@ IMPORTED = re.compile(
 def lost(redirection: str, *line: object) -> tuple[int, list[str]]:
     """Run a command whose output is lost. Return its exit status and its lines of errors.
 
-    There must be no traceback, except for the one of a log line that fairseq prints if tensorboardX is not installed.
-    It cannot be avoided, because fairseq prints this line while it is imported, before it reads --user-dir.
+    The only traceback allowed is that of a log line about tensorboardX, if this library is not installed. It cannot be
+    avoided, because fairseq prints this line while it is imported, before it reads --user-dir.
     """
     script = f'"$@" {redirection}; exit "${{PIPESTATUS[0]}}"'
     command = ["bash", "-c", script, "bash", *map(str, line)]

@@ -38,6 +38,7 @@ from .text_files import (
     PathLike,
     check_outputs,
     convert_content,
+    decode_lines,
     read_bytes,
     read_lines,
     read_text,
@@ -304,9 +305,10 @@ def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> Table | Non
     heads: list[str] = []
     rows: list[list[str]] = []
     for path, seed in zip(paths, seeds, strict=False):
-        head, *lines = read_lines(path)
-        if not read_bytes(path).endswith(b"\n"):
+        content = read_bytes(path)
+        if not content.endswith(b"\n"):
             raise UserError(f"the last line of {path} has no line end, so it may be cut; give the whole file.")
+        head, *lines = decode_lines(content, path)
         width = head.count("\t") + 1
         if head.split("\t")[:3] != ["system", "epoch", "updates"] or width == 3 or not lines:
             raise UserError(f"{path} is not a table of curves; give curves.tsv of a recipe's run.")
