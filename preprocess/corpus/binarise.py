@@ -11,7 +11,8 @@ from corpus.errors import InputError
 from corpus.output import MANIFEST, SPLITS
 from wean_fairseq.errors import name_some
 from wean_fairseq.storage.data_files import LOG, is_data
-from wean_fairseq.storage.files import read_json, remove_partial, sha256_of, whole_folder
+from wean_fairseq.storage.files import remove_partial, sha256_of, whole_folder
+from wean_fairseq.storage.json_files import read_json
 from wean_fairseq.storage.manifest import NAME as CHECKSUMS
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from corpus.errors import InputError
 from corpus.headers import index_of, mostly
 from corpus.reading import read_blocks
-from wean_fairseq.storage.files import without_repetition
+from wean_fairseq.storage.json_files import without_repetition
 
 DEEPEST = 20  # maximum number of levels in the path to a column
 LONGEST_VALUE = 1 << 26  # maximum length of a value in characters. A value is read into memory as a whole

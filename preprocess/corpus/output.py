@@ -36,10 +36,10 @@ from wean_fairseq.storage.files import (
     make_new,
     no_file,
     put_in_place,
-    read_json,
     remove_partial,
     sha256_of,
 )
+from wean_fairseq.storage.json_files import read_json
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")

@@ -12,7 +12,7 @@ from ..console import markdown, without_folders
 from ..errors import UserError
 from ..ranges import Count
 from ..storage.data_files import MANIFEST
-from ..storage.files import read_json
+from ..storage.json_files import read_json
 from ..templates import render_template
 from ..text.settings import Text, small_splits
 

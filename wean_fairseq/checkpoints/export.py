@@ -30,13 +30,14 @@ from ..storage import archive
 from ..storage.files import (
     check_size,
     copy_into,
-    read_json,
+    is_utf8,
     read_regular,
     sha256_of,
     whole_folder,
     write_text,
     write_whole,
 )
+from ..storage.json_files import read_json
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..storage.search import SEARCH_FILE, TASK_OPTIONS, check_generation, check_stored, kept_search, kinds_of
@@ -44,7 +45,7 @@ from ..text.settings import BPE_CODES, EXAMPLE, MODEL_TEXT, TRUECASE_MODEL, WORD
 from . import dictionaries, writing
 from .card import CARD, write_card
 from .ctranslate2_format import convert
-from .reading import check_members, checked_options, is_utf8, read_checkpoint, same_tensors
+from .reading import check_members, checked_options, read_checkpoint, same_tensors
 
 logger = logging.getLogger(__name__)
 

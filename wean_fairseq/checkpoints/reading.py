@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..storage import archive
+from ..storage.files import is_utf8
 from ..storage.manifest import Damaged, check_file, remember_intact, seen_intact
 from ..storage.pickles import look_into
 from .options import Refused, plain
@@ -127,11 +128,6 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
     content["args"] = checked_options(path, content.get("args"), Namespace)
     check_members(path, content)
     return content
-
-
-def is_utf8(path: Path) -> bool:
-    """Return True if a path is valid UTF-8. safetensors and torch's memory maps only open such paths."""
-    return not any("\ud800" <= sign <= "\udfff" for sign in str(path))
 
 
 def check_members(path: Path, content: dict[str, Any]) -> None:

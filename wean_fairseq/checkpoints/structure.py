@@ -17,12 +17,21 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
+from ..storage.files import is_utf8
+
 DEEPEST_CONTENT = 50  # maximum depth of nested containers
 OTHERS = "any other"  # key for all members of a dictionary whose names are not fixed
 _MOST_SHARED = 2  # maximum ratio of the bytes of all distinct tensors in a storage to the bytes of the storage
 _NUMBER = (int, float)
 _COUNT = range(2**62)
-_SCORE = (NoneType, *_NUMBER, Tensor)  # of a validation
+_LARGEST_NUMBER = 10**300  # larger whole numbers cannot become floats
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.numel() == 1
+
+
+_SCORE = (NoneType, *_NUMBER, _is_scalar)  # of a validation
 _NUMBERS_OF_STATE = ("step", "RMS")  # entries of an optimiser's state that are not as large as the parameter
 _MAY_BE_NEGATIVE = ("decay_rate",)  # of adafactor
 _DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8}
@@ -30,8 +39,8 @@ _DTYPES |= {torch.int8, torch.int16, torch.int32, torch.int64}
 _PATIENCE = {"best?": _SCORE, "num_runs?": _COUNT}
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
 # Members that fairseq-train and the tasks of this package write. A dictionary describes a dictionary with these members
-# ("?" = optional). A list describes a non-empty list of such values. A tuple is a choice between types, and a range
-# contains the permitted whole numbers.
+# ("?" = optional). A list describes a non-empty list of such values. A tuple is a choice between types, a range
+# contains the permitted whole numbers, and a function returns True for the permitted values.
 _CHECKPOINT = {
     "model": {OTHERS: Tensor},
     "args?": (NoneType, Namespace),
@@ -65,7 +74,7 @@ _CHECKPOINT = {
                     "made_of?": {OTHERS: (int, str)},
                 },
             ),
-            "previous_training_time?": (*_NUMBER, Tensor),  # sum over the training processes
+            "previous_training_time?": (*_NUMBER, _is_scalar),  # sum over the training processes
             "val_loss?": _SCORE,
             "best?": _SCORE,
             "average_of?": list,
@@ -142,14 +151,17 @@ def _wrong(value: Any, expected: Any, place: str) -> str | None:
         fits = isinstance(value, list) and len(value) > 0
         parts = [(item, expected[0], f"{place}[{number}]") for number, item in enumerate(value)] if fits else []
     elif isinstance(expected, dict):
-        fits = isinstance(value, dict) and all(isinstance(name, str) for name in value)
+        fits = isinstance(value, dict) and all(isinstance(name, str) and is_utf8(name) for name in value)
         # A file may set attributes of an OrderedDict that replace its methods. torch itself sets only this attribute.
         fits = fits and getattr(value, "__dict__", {}).keys() <= {"_metadata"}
         parts = _members(value, expected, place) if fits else []
     elif isinstance(expected, range):
         fits, parts = type(value) is int and value in expected, []
+    elif not isinstance(expected, type):
+        fits, parts = expected(value), []
     else:
         fits, parts = isinstance(value, expected) and (type(value) is not bool or expected is object), []
+        fits = fits and (type(value) is not int or abs(value) < _LARGEST_NUMBER)
     if not fits:
         return place
     return next((wrong for part in parts if (wrong := _wrong(*part)) is not None), None)

@@ -1,6 +1,7 @@
 """Write checkpoints atomically, with checksums. Refuse models with NaN or infinite parameters."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -33,7 +34,9 @@ def _write(path: Path, write: Callable[[HashedFile], object]) -> None:
     try:
         if is_special(followed(path)):
             raise UserError(f"{path} is a folder, a device or a pipe, and a checkpoint is a file: choose another name.")
-        digest = write_whole(path, write, lambda digest: Manifest(path.parent).expect(path.name, digest))
+        # A link may lead to a checkpoint of another run, so it is replaced, as fairseq does.
+        expect = partial(Manifest(path.parent).expect, path.name)
+        digest = write_whole(path, write, expect, keep_link=False)
         Manifest(path.parent).confirm({path.name: digest})
     except OSError as error:
         raise UserError(

@@ -29,7 +29,8 @@ from ..errors import UserError
 from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio, import_optional
 from ..storage import archive
 from ..storage.data_files import check_prepared
-from ..storage.files import check_size, read_json, sha256_of
+from ..storage.files import check_size, sha256_of
+from ..storage.json_files import read_json
 from ..storage.pickles import look_into
 from ..text.steps import MARK
 

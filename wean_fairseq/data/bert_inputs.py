@@ -31,7 +31,8 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..fields import option
-from ..storage.files import open_growing, open_regular, read_json, whole_folder
+from ..storage.files import open_growing, open_regular, whole_folder
+from ..storage.json_files import read_json
 from .bert_features import STORED, FrozenBert, Words
 from .extra_inputs import ExtraInputs
 from .pairs import PairLimits, word_ids, word_positions
@@ -197,11 +198,11 @@ class _CacheFile:
         if not self.path.exists():
             return None
         try:
-            manifest = read_json(self.path / "manifest.json")
-            features = np.load(self.path / "features.npy", mmap_mode="r", allow_pickle=False)
-            fits = features.shape == self.shape and features.dtype == STORED
-            if fits and manifest == {**self.manifest, "crc32": _checksum(self.path / "features.npy")}:
-                return np.asarray(features)
+            file = self.path / "features.npy"
+            if read_json(self.path / "manifest.json") == {**self.manifest, "crc32": _checksum(file)}:
+                features = np.lib.format.open_memmap(file, mode="r")
+                if features.shape == self.shape and features.dtype == STORED:
+                    return np.asarray(features)
         except (OSError, ValueError, EOFError):
             pass
         if warn:

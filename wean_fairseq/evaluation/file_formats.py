@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert
 
 from ..errors import UserError
-from ..storage.files import parse_json
+from ..storage.json_files import parse_json
 from .text_files import PathLike, read_table
 
 #: A number in the notation of programs that print scores or line numbers next to sentences.

@@ -17,7 +17,8 @@ from msgspec import Struct, ValidationError, convert
 
 from ..errors import UserError
 from ..ranges import Count
-from ..storage.files import check_size, open_input, parse_json, replaces_file, write_text, write_whole
+from ..storage.files import check_size, open_input, replaces_file, write_text, write_whole
+from ..storage.json_files import parse_json
 
 PathLike = Union[str, "os.PathLike[str]"]
 ItemT = TypeVar("ItemT")

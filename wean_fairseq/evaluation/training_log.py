@@ -13,7 +13,7 @@ from operator import itemgetter
 from statistics import median
 from typing import Any, NamedTuple
 
-from ..storage.files import parse_json
+from ..storage.json_files import parse_json
 from .text_files import PathLike, decode_lines, read_bytes
 
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")

@@ -20,16 +20,8 @@ from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
 from ..console import counted, printable_cells, standard_output
 from ..errors import UserError
-from ..storage.files import (
-    check_whole,
-    followed,
-    is_special,
-    keep_permissions,
-    open_growing,
-    open_special,
-    read_json,
-    write_text,
-)
+from ..storage.files import check_whole, followed, is_special, keep_permissions, open_growing, open_special, write_text
+from ..storage.json_files import read_json
 
 _LARGEST_STATE = 1 << 20  # maximum size of the state file in bytes
 _PIECE = 1 << 20

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from ..errors import UserError
-from ..storage.files import parse_json
+from ..storage.json_files import parse_json
 
 
 class Limits(NamedTuple):

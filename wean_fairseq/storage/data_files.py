@@ -12,7 +12,8 @@ from pathlib import Path
 from msgspec import Struct, ValidationError, convert
 
 from ..errors import UserError
-from .files import check_whole, is_beside, open_regular, read_json, read_regular, sha256_of
+from .files import check_whole, is_beside, open_regular, read_regular, sha256_of
+from .json_files import read_json
 from .manifest import Manifest
 
 MANIFEST = "manifest.json"  # written by the scripts of preprocess/

@@ -5,7 +5,6 @@ import errno
 import fcntl
 import gzip
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -15,13 +14,11 @@ import sys
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 _PIECE = 1 << 20
 _PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
 _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
-_LARGEST_JSON = 1 << 26  # maximum size of a JSON file in bytes
-_LARGEST_NUMBER = 1e30  # numbers in JSON must be smaller in magnitude, as in all tables, figures and models
 _LARGE = 1 << 30  # files with more bytes are checked for holes
 # minimum limit in bytes for unpacked content, and maximum ratio of unpacked to packed size, which is 3 for most text
 _UNPACKED, _LARGEST_RATIO = 1 << 22, 50
@@ -148,50 +145,6 @@ def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> byte
         return file.read(most)
 
 
-def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
-    """Return the content of a JSON file.
-
-    Args:
-        path: path of the file.
-        most: maximum size in bytes.
-
-    Raises:
-        OSError: if it cannot be read, is not a regular file, or is too large.
-        ValueError: if it is not JSON, contains NaN or numbers that are too large, or is nested too deeply.
-    """
-    return parse_json(read_regular(path, most))
-
-
-def parse_json(text: str | bytes) -> Any:
-    """Parse a JSON text, and return its value.
-
-    Raises:
-        ValueError: if it is not JSON, contains NaN or numbers that are too large, or is nested too deeply.
-    """
-    # checking a large file for repeated keys would double the time
-    hook = without_repetition if len(text) < _PIECE else None
-    try:
-        return json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_number, object_pairs_hook=hook)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def without_repetition(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object. Raise ``ValueError`` if a name occurs twice."""
-    content: dict[str, Any] = {}
-    for name, value in members:
-        if name in content:
-            raise ValueError(f"it has {name!r:.40} more than once")
-        content[name] = value
-    return content
-
-
-def _number(text: str) -> float:
-    if not abs(float(text)) < _LARGEST_NUMBER:
-        raise ValueError(f"{text:.40} is not a number below {_LARGEST_NUMBER:g}")
-    return int(text) if text.lstrip("-").isdecimal() else float(text)
-
-
 class HashedFile:
     """A file that computes its SHA-256 while it is written, and stores the error if the disk rejects a write."""
 
@@ -231,7 +184,11 @@ class HashedFile:
 
 
 def write_whole(
-    path: Path, write: Callable[[HashedFile], object], announce: Callable[[str], None] | None = None
+    path: Path,
+    write: Callable[[HashedFile], object],
+    announce: Callable[[str], None] | None = None,
+    *,
+    keep_link: bool = True,
 ) -> str:
     """Write a file under a temporary name, and rename it when all of it is on the disk.
 
@@ -243,6 +200,7 @@ def write_whole(
         path: path of the file. An older file stays unchanged until the new file replaces it.
         write: function that writes the content to the new file. It is called with the new file as argument.
         announce: function that is called with the SHA-256 before the new file replaces an older one.
+        keep_link: write the target of a symbolic link. Otherwise the new file replaces the link.
 
     Returns:
         The SHA-256.
@@ -250,7 +208,7 @@ def write_whole(
     Raises:
         OSError: if the file cannot be written, even if ``write`` raised another error for this reason.
     """
-    path = followed(path)
+    path = followed(path) if keep_link else path
     special = is_special(path)
     if special:
         partial, file = path, HashedFile(open_special(path))
@@ -369,6 +327,18 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
         put_in_place(partial, folder, replace=replace)
     finally:
         clear_partial(partial, folder)
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def partial_folder(parent: Path) -> Iterator[Path]:
+    """Yield a new folder in ``parent``, which is removed at the end, or by a later process if this one is killed."""
+    remove_partial(parent)
+    partial, descriptor = _create_locked(parent, is_folder=True)
+    try:
+        yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
         os.close(descriptor)
 
 
@@ -503,6 +473,11 @@ def _opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def is_utf8(name: str | Path) -> bool:
+    """Return True if a name or path is valid UTF-8. safetensors and torch's memory maps accept no others."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in str(name))
 
 
 def is_beside(path: Path, data: Path) -> bool:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from msgspec import Struct, ValidationError, convert, field
 
 from ..errors import UserError
-from .files import read_json
+from .json_files import read_json
 
 Content = TypeVar("Content")
 _STATE, _SPLITS = "state.json", "dataset_dict.json"

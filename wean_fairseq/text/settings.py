@@ -21,7 +21,8 @@ from msgspec import Struct, ValidationError, convert
 from ..console import counted
 from ..errors import UserError, name_some, printable
 from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, check_prepared
-from ..storage.files import check_size, is_beside, open_regular, read_json, read_regular
+from ..storage.files import check_size, is_beside, open_regular, read_regular
+from ..storage.json_files import read_json
 from ..storage.manifest import check_file
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case

@@ -15,7 +15,7 @@ from fairseq import checkpoint_utils
 from wean_fairseq.checkpoints import writing
 from wean_fairseq.checkpoints.reading import check_intact, read_checkpoint
 from wean_fairseq.errors import UserError
-from wean_fairseq.storage import files
+from wean_fairseq.storage import files, json_files
 from wean_fairseq.storage.archive import is_whole_archive
 from wean_fairseq.storage.files import HashedFile, sha256_of, write_text, write_whole
 from wean_fairseq.storage.manifest import NAME, Damaged, Manifest, check_file
@@ -133,6 +133,17 @@ def test_a_checkpoint_is_not_written_to_an_open_file(tmp_path):
         with pytest.raises(UserError, match="link is a folder, a device or a pipe, and a checkpoint is a file"):
             writing.save(checkpoint(), tmp_path / "link")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
+def test_a_link_to_a_checkpoint_of_another_run_is_replaced(tmp_path):
+    """A run that begins with a link to a checkpoint overwrote the linked file. fairseq replaces the link."""
+    writing.save(checkpoint(1.0), tmp_path / "other.pt")
+    before = (tmp_path / "other.pt").read_bytes()
+    (tmp_path / "checkpoint_last.pt").symlink_to("other.pt")
+    writing.save(checkpoint(2.0), tmp_path / "checkpoint_last.pt")
+    assert (tmp_path / "other.pt").read_bytes() == before
+    assert not (tmp_path / "checkpoint_last.pt").is_symlink()
+    assert check_file(tmp_path / "checkpoint_last.pt", "unused")
 
 
 def test_a_directory_that_is_not_there_is_one_sentence(tmp_path):
@@ -299,8 +310,16 @@ def test_a_large_file_without_holes_is_read(tmp_path, monkeypatch):
 def test_a_repeated_key_is_refused(text):
     """Python keeps the last value of a repeated key, which would hide the mistake of a person who edits the file."""
     with pytest.raises(ValueError, match="it has 'a' more than once"):
-        files.parse_json(text)
-    assert files.parse_json(text.replace('"a"', '"c"', 1)) is not None
+        json_files.parse_json(text)
+    assert json_files.parse_json(text.replace('"a"', '"c"', 1)) is not None
+
+
+@pytest.mark.parametrize("text", ['{"\\ud800": 1}', '["a\\uDFFF"]', '["\\ude00\\ud83d"]'])
+def test_half_of_a_surrogate_pair_is_refused(text):
+    """Such a text can be neither printed nor written, so that an error without explanation would follow."""
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        json_files.parse_json(text.encode())
+    assert json_files.parse_json('["\\ud83d\\ude00"]') == ["\U0001f600"]
 
 
 @pytest.mark.parametrize("folder", [".", "..", "../here", "/proc/self/cwd", "../../outer"])

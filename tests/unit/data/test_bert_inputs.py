@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shutil
 import threading
 from collections import namedtuple
@@ -203,6 +204,21 @@ def test_two_at_once_compute_once(folder, cache, monkeypatch, caplog):
     assert sorted(read) == [0, 1, 2]
     assert len(entries(cache)) == 1
     assert "waiting for it" in caplog.text
+
+
+@pytest.mark.parametrize("damage", ["pipe", "archive", "brace"])
+def test_damaged_features_are_computed_again(folder, cache, damage):
+    """A pipe made the training wait without end. NumPy raised errors of many kinds for the others."""
+    prepared(folder, cache)
+    file = next(cache.glob("*/features.npy"))
+    content = file.read_bytes()
+    file.unlink()
+    if damage == "pipe":
+        os.mkfifo(file)
+    else:
+        file.write_bytes(b"PK\x03\x04" if damage == "archive" else content.replace(b"}", b"{", 1))
+    _, read = prepared(folder, cache)
+    assert (read, file.read_bytes()) == (3, content)
 
 
 def test_a_directory_that_cannot_be_used_is_named(folder, cache):
