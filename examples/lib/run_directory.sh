@@ -107,7 +107,7 @@ clear_data() {
     [[ ! -L $folder || -z $(ls -A -- "$folder/") ]] || refuse_link "$folder"
     file=$(find "$folder/" -mindepth 1 ! '(' -type f -regextype posix-extended -regex \
       '.*/(dict(\.[a-z]+)?\.txt|(train|valid|test)(\.src-[^/]+|(\.pt[0-9]+)?\.(bin|idx))|preprocess\.log|checksums\.sha256|\.complete|\.wean-[0-9a-f]+\.partial)' \
-      ')' -print -quit)
+      ')' ! '(' -type d -name '.wean-*.partial' ')' -print -quit)
     [[ -z $file ]] || die "$file is not a file of a recipe, which would replace $folder: move it, and start again."
   done
   for folder in "$@"; do

@@ -86,15 +86,16 @@ def start(args):
         print(os.getpid(), flush=True)
     time.sleep(60)
 
-arguments = dict(only_source=True, source_lang=None, destdir="")
+arguments = dict(only_source=True, source_lang=None, destdir=sys.argv[1], dict_only=False)
 texts = dict.fromkeys(["trainpref", "validpref", "testpref", "srcdict", "tgtdict", "alignfile"])
 inputs.preprocess(start, SimpleNamespace(workers=2, **arguments, **texts))
 """
 
 
-def test_workers_of_fairseq_preprocess_end_with_a_killed_command() -> None:
+def test_workers_of_fairseq_preprocess_end_with_a_killed_command(tmp_path: Path) -> None:
     """They waited forever for lines to read, and kept their memory."""
-    with subprocess.Popen([sys.executable, "-c", FORK], cwd=ROOT, stdout=subprocess.PIPE, text=True) as command:
+    line = [sys.executable, "-c", FORK, str(tmp_path / "bin")]
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True) as command:
         assert command.stdout is not None
         worker = Path("/proc", command.stdout.readline().strip(), "stat")
         command.kill()
@@ -107,7 +108,7 @@ def test_workers_of_fairseq_preprocess_end_with_a_killed_command() -> None:
 LATER = f"""
 import ctypes
 {FORK.partition("def start")[0]}
-arguments = dict(only_source=True, source_lang=None, destdir="")
+arguments = dict(only_source=True, source_lang=None, destdir=sys.argv[1], dict_only=False)
 texts = dict.fromkeys(["trainpref", "validpref", "testpref", "srcdict", "tgtdict", "alignfile"])
 inputs.preprocess(lambda args: None, SimpleNamespace(workers=2, **arguments, **texts))
 if not os.fork():
@@ -119,9 +120,10 @@ else:
 """
 
 
-def test_later_workers_of_the_same_process_may_end_after_their_thread() -> None:
+def test_later_workers_of_the_same_process_may_end_after_their_thread(tmp_path: Path) -> None:
     """A thread of fairseq starts the data workers of a training. Linux would end them together with this thread."""
-    done = subprocess.run([sys.executable, "-c", LATER], cwd=ROOT, capture_output=True, text=True, check=True)
+    line = [sys.executable, "-c", LATER, str(tmp_path / "bin")]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0"
 
 

@@ -1,8 +1,10 @@
 """Adapt how fairseq reads files and lines."""
 
+import logging
 import os
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any, NoReturn
@@ -11,8 +13,16 @@ from ..console import counted, end_with_parent
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from ..ranges import MOST_PROCESSES, check_range
-from ..storage.data_files import check_prepared, check_text
-from ..storage.files import LARGEST_TEXT, check_size, open_input, read_regular
+from ..storage.data_files import LOG, check_prepared, check_text
+from ..storage.files import (
+    LARGEST_TEXT,
+    check_size,
+    open_growing,
+    open_input,
+    partial_folder,
+    read_regular,
+    sha256_of,
+)
 from .interruption import checked_outputs
 from .patches import Original
 
@@ -79,8 +89,69 @@ def _count_lines(path: str) -> int:
         return sum(1 for _ in file)
 
 
+def _check_new(args: Any) -> None:
+    """Raise ``FileExistsError`` if the output folder has data of a split that fairseq-preprocess is about to write."""
+    given = [("train", args.trainpref), ("valid", args.validpref), ("test", args.testpref)]
+    for split, prefixes in given if not args.dict_only else ():
+        for number in range(len(prefixes.split(",")) if prefixes else 0):
+            name = f"{split}{number or ''}.{args.source_lang}-{args.target_lang}"
+            for path in sorted(Path(args.destdir).glob(f"{split}*")):
+                if path.name.startswith(f"{name}.") or path.stem == name:
+                    raise FileExistsError(str(path))
+
+
+@contextmanager
+def _named(new: Path, folder: Path) -> Iterator[None]:
+    """Let the messages of fairseq-preprocess name ``folder`` instead of ``new``."""
+
+    def rename(record: logging.LogRecord) -> bool:
+        record.msg = str(record.msg).replace(str(new), str(folder))
+        return True
+
+    logger = logging.getLogger("fairseq_cli.preprocess")
+    logger.addFilter(rename)
+    try:
+        yield
+    finally:
+        logger.removeFilter(rename)
+
+
+@contextmanager
+def _finished_files(args: Any) -> Iterator[None]:
+    """Let fairseq-preprocess write into a new folder, and move its files to ``args.destdir`` when all are complete.
+
+    Raises:
+        FileExistsError: if a file exists already with another content.
+    """
+    folder = Path(args.destdir)
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with partial_folder(folder) as new:
+            args.destdir = str(new)
+            with _named(new, folder):
+                yield
+            written = [(path, folder / path.name) for path in sorted(new.iterdir())]
+            for path, place in written:
+                if path.name != LOG and place.exists() and sha256_of(place) != sha256_of(path):
+                    raise FileExistsError(str(place))
+            for path, place in written:
+                if path.name == LOG:
+                    with open_growing(place) as log:
+                        log.write(path.read_bytes())
+                else:
+                    path.replace(place)
+    finally:
+        args.destdir = str(folder)
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()  # which succeeds if nothing was written
+
+
 def preprocess(original: Original, args: Any) -> Any:
-    """Run fairseq-preprocess after checking that inputs are aligned files and the output folder has no dictionaries.
+    """Run fairseq-preprocess after checking that inputs are aligned files and the output folder has no such data.
+
+    Its files get their names when all of them are complete.
 
     Raises:
         UserError: if a check fails. The message names the file or the option.
@@ -111,7 +182,8 @@ def preprocess(original: Original, args: Any) -> Any:
             dictionary = Path(args.destdir, f"dict.{side}.txt" if side else "dict.txt")
             if not given and dictionary.exists():
                 raise FileExistsError(str(dictionary))
-        with checked_outputs():
+        _check_new(args)
+        with checked_outputs(), _finished_files(args):
             return original(args)
     except FileExistsError as error:
         raise UserError(f"{error.filename or error} exists already: choose another --destdir, or delete it.") from error

@@ -1,5 +1,6 @@
 """Test the patches of fairseq functions that read files and lines."""
 
+import errno
 import os
 import re
 import sys
@@ -140,6 +141,52 @@ def test_fairseq_preprocess_names_what_it_cannot_use(preprocess, tmp_path):
     log = (tmp_path / "bin" / "preprocess.log").read_bytes()
     with pytest.raises(UserError, match=r"dict\.src\.txt exists already: choose another --destdir"):
         preprocess()
+    dictionaries = [f"--{side}dict={tmp_path}/bin/dict.{side}.txt" for side in ("src", "tgt")]
     with pytest.raises(UserError, match=r"dict\.tgt\.txt exists already: choose another --destdir"):
-        preprocess("--srcdict", str(tmp_path / "bin" / "dict.src.txt"))
+        preprocess(dictionaries[0])
     assert (tmp_path / "bin" / "preprocess.log").read_bytes() == log
+    with pytest.raises(UserError, match=r"train\.src-tgt\.src\.bin exists already: choose another --destdir"):
+        preprocess(*dictionaries)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_fairseq_preprocess_adds_a_split_but_replaces_no_file(preprocess, tmp_path):
+    """With --srcdict, data of an earlier run was replaced, and so was a dictionary."""
+    preprocess()
+    folder = tmp_path / "bin"
+    before = contents(folder)
+    for side in ("src", "tgt"):
+        (tmp_path / f"test.{side}").write_text("a\n")
+        (tmp_path / f"other.{side}").write_text("c 1\n")
+    given = [f"--{side}dict={folder}/dict.{side}.txt" for side in ("src", "tgt")]
+    more = ["--trainpref", "", "--testpref", str(tmp_path / "test")]
+    preprocess(*given, *more)
+    after = contents(folder)
+    assert after.pop("preprocess.log").startswith(before.pop("preprocess.log"))
+    assert after.keys() - before.keys() == {
+        f"test.src-tgt.{side}.{kind}" for side in ("src", "tgt") for kind in ("bin", "idx")
+    }
+    assert before.items() <= after.items()
+    before = contents(folder)
+    for wrong in (["--testpref", str(tmp_path / "test")], [f"--srcdict={tmp_path}/other.src", "--testpref", ""]):
+        with pytest.raises(UserError, match="exists already: choose another --destdir"):
+            preprocess(*given, *more, *wrong)
+        assert contents(folder) == before
+
+
+def test_fairseq_preprocess_leaves_no_half_of_a_file(preprocess, tmp_path, monkeypatch):
+    """On a full disk, data was left half written under its final name."""
+
+    def fail(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(indexed_dataset.MMapIndexedDatasetBuilder, "finalize", fail)
+    with pytest.raises(OSError, match="No space left"):
+        preprocess()
+    assert not (tmp_path / "bin").exists()
+    monkeypatch.undo()
+    preprocess()
+    assert "partial" not in (tmp_path / "bin/preprocess.log").read_text()
