@@ -48,7 +48,10 @@ def parse_args_and_arch(
         escape_on_terminals()
     parser.error = error  # type: ignore[method-assign]  # argparse prints pages of usage, and control characters
     parser.print_help = lambda: print_text(parser.format_help())  # type: ignore[misc,assignment]
-    named = _names(sys.argv[1:] if input_args is None else input_args)
+    try:
+        named = _names(sys.argv[1:] if input_args is None else input_args)
+    except argparse.ArgumentError as missing:  # a name option without a value
+        parser.error(str(missing))
     if named.help and named.arch in ARCH_MODEL_REGISTRY and "arch" in _actions(parser):
         _print_help(parser.prog, named)
         parser.exit()
@@ -73,17 +76,14 @@ def parse_args_and_arch(
 def _names(arguments: Iterable[str]) -> Namespace:
     """Return the names (such as the arch) on a command line, before fairseq's parser knows their options.
 
-    A missing name is ``None``.
+    A missing name is ``None``. Raise ``argparse.ArgumentError`` for an option without its value.
     """
     reader = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for option in ("--task", "--criterion", "--path"):
         reader.add_argument(option)
     reader.add_argument("--arch", "-a")
     reader.add_argument("-h", "--help", action="store_true")
-    try:
-        return reader.parse_known_args(list(arguments))[0]
-    except argparse.ArgumentError:  # a name option without a value, which fairseq's parser will report
-        return reader.parse_args([])
+    return reader.parse_known_args(list(arguments))[0]
 
 
 def _actions(parser: ArgumentParser) -> dict[str, argparse.Action]:

@@ -50,6 +50,9 @@ for _least, _names in _AT_LEAST.items():
 # Options that cannot be empty, but that fairseq takes as the current folder or as a name, or fails on.
 _FILLED = {"lr", "update_freq", "path", "save_dir", "results_path", "log_file", "restore_file", "source_lang"}
 _FILLED |= {"target_lang", "train_subset", "valid_subset", "gen_subset", "adam_betas", "input", "destdir"}
+# Options that are parts of file names.
+_PARTS = dict.fromkeys(("train_subset", "valid_subset", "gen_subset"), "the name of a split, such as test")
+_PARTS |= {"checkpoint_suffix": "the end of a file name, such as _1"}
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the options of an arch that are sizes
 _MOST_LAYERS = 1000
 _SHARES = ("dropout", "layerdrop")  # suffixes of the options of an arch that are shares between 0 and 1
@@ -103,8 +106,9 @@ def check_numbers(args: Namespace, parser: ArgumentParser) -> None:
     for name, value in vars(args).items():
         if value in ("", []) and name in _FILLED:
             raise UserError(f"{flag(name)} is empty: give a value, or leave it out.")
-        if name == "checkpoint_suffix" and "/" in value:
-            raise UserError(f"{flag(name)} {value} has a slash: it is a part of a file name, such as _1.")
+        # fairseq would read and write files outside of its folders, and their checksums would not be compared
+        if name in _PARTS and "/" in str(value):
+            raise UserError(f"{flag(name)} {value} has a slash, but is {_PARTS[name]}.")
         if isinstance(value, str) and value != parser.get_default(name):
             check_no_reference("the folder" if name == "data" else flag(name), value)
         given = isinstance(value, int | float | list) and value != parser.get_default(name)

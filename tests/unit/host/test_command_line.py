@@ -67,6 +67,15 @@ def test_a_missing_arch_is_reported():
         parse("train", "data", "--task", "paraphrase")
 
 
+@pytest.mark.parametrize("option", ["--task", "--criterion", "--arch"])
+def test_an_option_without_its_value_is_reported(option: str, capsys: pytest.CaptureFixture):
+    """The message was that --arch is missing, although it was given."""
+    for line in ([option], [option, "--cpu"]):
+        with pytest.raises(SystemExit):
+            parse("train", "data", "--arch", "copynet", *line)
+        assert f"error: argument {option}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words", [["--no\x1b[2J\x85\u2028\u202e"], ["--seed", "\x1b]0;x\x07"], ["--log-format", "\x9b1m"]]
 )
@@ -139,11 +148,13 @@ def test_an_empty_value_names_its_option(option: str):
         options.parse_args_and_arch(parser, line)
 
 
-@pytest.mark.parametrize("suffix", ["../..", "/tmp/x"])
-def test_a_suffix_of_checkpoints_stays_in_their_folder(suffix: str):
+@pytest.mark.parametrize("option", ["--checkpoint-suffix", "--train-subset", "--valid-subset"])
+@pytest.mark.parametrize("value", ["../..", "/tmp/x"])
+def test_a_part_of_a_file_name_has_no_slash(option: str, value: str):
+    """The checksums of data in another folder would not be compared."""
     parser = options.get_training_parser()
-    line = ["data", "--task", "paraphrase", "--arch", "seq2seq_lstm", "--checkpoint-suffix", suffix]
-    with pytest.raises(UserError, match=f"^--checkpoint-suffix {suffix} has a slash"):
+    line = ["data", "--task", "paraphrase", "--arch", "seq2seq_lstm", option, value]
+    with pytest.raises(UserError, match=f"^{option} {value} has a slash, but is the "):
         options.parse_args_and_arch(parser, line)
 
 
