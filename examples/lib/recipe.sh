@@ -377,6 +377,7 @@ generate() {
   [[ -s $folder/search.set ]] || write_state "$folder/search.set" <<<"$set"
   if cmp -s -- "$folder/search.set" - <<<"$set"; then
     search_arguments "$@" | write_state "$folder/search.txt"
+    tool wean-checksum "$folder/search.txt" >/dev/null
   fi
   sha256sum <"$folder/$set.log" | write_state "$folder/$set.sha256"
   kept_search "$@" | write_state "$folder/$set.search"

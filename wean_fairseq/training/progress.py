@@ -154,7 +154,7 @@ def run_with_progress(
 @command("progress")
 def main(arguments: list[str]) -> int:
     """Run the command line. Return the exit status of the command."""
-    parser = OneLineParser(description=(__doc__ or "").splitlines()[0])
+    parser = OneLineParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--label", required=True, help="description of the work")
     parser.add_argument("--output", type=Path, required=True, help="file to append the command's output to")
     parser.add_argument("--errors", type=Path, help="separate file for its standard error")

@@ -11,7 +11,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
@@ -26,11 +25,12 @@ from ..evaluation.cli import main as evaluate
 from ..evaluation.text_files import read_typed_json
 from ..generation.cli import main as generate
 from ..reporting.report_cli import main as write_report
-from ..storage.files import no_file, read_regular, sha256_of, write_text
+from ..storage.data_files import check_prepared
+from ..storage.files import no_file, read_regular, remove_partial, sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.run_settings import LOCK, is_settings
 from ..storage.saved_tables import is_saved_table, table_files
-from ..storage.search import options_line, read_search
+from ..storage.search import options_line, read_search, write_search
 from ..tasks.searching import check_search
 from ..text import read_text_settings
 from . import progress, state, trainings
@@ -157,6 +157,7 @@ class TrainingRun:
             raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
         # Every run writes its settings first. Therefore a folder with files but without settings does not belong to a
         # run.
+        remove_partial(work)
         others = {path.name for path in work.iterdir()} - {SAVED_TABLES, LOCK} if work.is_dir() else set()
         if others and not is_settings(work / "settings"):
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
@@ -205,6 +206,7 @@ class TrainingRun:
         if self.base and not self.base.old_test:
             say(f"the test set of {self.settings.from_} is not next to it, and is not scored: --old-test names it")
         if (self.data / "manifest.json").is_file():
+            check_prepared(self.text)
             say("text: done before")
         else:
             say(f"text: writing {self.text}")
@@ -259,7 +261,7 @@ class TrainingRun:
         options = ["--task", self.task, "--arch", self.arch, "--criterion", self.options.criterion]
         options += ["--seed", str(given.seed), *self.options.optimisation]
         options += self.base.options if self.base else [*self.options.sizes, *self.bert, *self.vectors]
-        changes = state.record_settings(self.system / "command", option_lines(options))
+        changes = state.record_settings(self.system / "command", state.option_lines(options))
         if changes:
             raise UserError(f"{self.system} was begun with other settings ({changes}): give another --work.")
         mark = self.system / ".trained"
@@ -311,19 +313,23 @@ class TrainingRun:
 
     def decode(self) -> None:
         """Decode the test sources with the trained models, in the same way as users will apply the models."""
-        write_text(self.system / "search.txt", "".join(f"{shlex.quote(word)}\n" for word in self.search))
+        write_search(self.system, self.search)
         for test_set, (sources, *_) in self.test_sets().items():
             for system, model in self.systems().items():
                 output = self.output(system, test_set)
                 mark = output.with_suffix(".source")
-                made_from = f"{sha256_of(Path(model[1]))} {sha256_of(sources)} {shlex.join(self.search)}\n"
-                if output.is_file() and _read_mark(mark) == made_from:
+                made_from = f"{sha256_of(Path(model[1]))} {sha256_of(sources)} {shlex.join(self.search)}"
+                before, _, digest = _read_mark(mark).rpartition("\n")
+                # older versions wrote no checksum
+                if output.is_file() and before == made_from and digest:
+                    if digest != sha256_of(output):
+                        raise UserError(f"{output} has changed since it was decoded: remove it to decode again.")
                     say(f"decoding {test_set} with {system}: done before")
                     continue
                 say(f"decoding {test_set} with {system}")
                 line = [*model, *self.on_cpu, "--overwrite", "--input", str(sources), "--output", str(output)]
                 _check(generate(line), f"{test_set} cannot be decoded, see above.")
-                write_text(mark, made_from)
+                write_text(mark, f"{made_from}\n{sha256_of(output)}")
 
     def score(self) -> None:
         """Score the outputs and a copy of the source, and print the table of scores."""
@@ -406,17 +412,6 @@ def _check(status: int, message: str) -> None:
         raise KeyboardInterrupt
     if status:
         raise UserError(message)
-
-
-def option_lines(options: Sequence[str]) -> list[str]:
-    """Return the fairseq-train options as sorted lines, in the format that the recipes record."""
-    lines: list[str] = []
-    for word in options:
-        if word.startswith("--"):
-            lines.append(word)
-        else:
-            lines[-1] += f" {word}"
-    return sorted(lines)
 
 
 def _sentence(text: str, otherwise: str = "") -> str:

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, ValidationError, convert, structs
 
 from ..errors import UserError, name_some, shown, similar
 from ..ranges import MOST_PROCESSES, check_positive
-from ..storage.files import no_file, read_regular
+from ..storage.files import is_utf8, no_file, read_regular
 from ..storage.search import check_generation, parse_search
 from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, VECTOR_ARCHS, Sizes
 
@@ -273,5 +273,8 @@ def write_toml(settings: Settings, folder: Path) -> str:
         if name in _PATHS and not isinstance(value, int):
             paths = [os.path.relpath(_real(path), folder.resolve()) for path in settings.files(_attribute(name))]
             value = paths if isinstance(value, list) else paths[0]
+        if not is_utf8(str(value)):
+            lines.append(f"# The setting {name} is not valid UTF-8, which TOML requires: give it as an option.")
+            continue
         lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f"))
     return "".join(f"{line}\n" for line in lines)

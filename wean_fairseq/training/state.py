@@ -13,7 +13,7 @@ import fcntl
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -53,7 +53,7 @@ class PreparedText(Struct):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    parser = OneLineParser(description=(__doc__ or "").splitlines()[0])
+    parser = OneLineParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", type=Path, help="file that records the settings")
     parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="input to hash")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
@@ -68,6 +68,17 @@ def main(arguments: list[str] | None = None) -> int:
     if changes:
         print_text(f"{changes}\n")
     return CHANGED if changes else 0
+
+
+def option_lines(options: Sequence[str]) -> list[str]:
+    """Return the fairseq-train options as sorted lines, in the format that the recipes record."""
+    lines: list[str] = []
+    for word in options:
+        if word.startswith("--"):
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return sorted(lines)
 
 
 def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str:

@@ -30,7 +30,7 @@ _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
 @command("trainings")
 def main(arguments: list[str]) -> None:
     """Run the command line."""
-    parser = OneLineParser(description=(__doc__ or "").splitlines()[0])
+    parser = OneLineParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=["choose", "describe", "note"])
     parser.add_argument("run", type=Path, help="folder of a system that was tried, or of a run")
     parser.add_argument("systems", nargs="*", help="systems of the run")

@@ -23,7 +23,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.storage.files import sha256_of
 from wean_fairseq.storage.manifest import Damaged, Manifest, check_file
-from wean_fairseq.storage.search import SEARCH_FILE, kept_search
+from wean_fairseq.storage.search import SEARCH_FILE, kept_search, write_search
 from wean_fairseq.text.settings import Text, TextSettings, read_text_settings
 
 WORDS = make_dictionary(6)
@@ -658,6 +658,15 @@ def test_a_search_that_takes_days_is_not_stored(tmp_path, option, value, most, c
     assert f"a stored --{option} must be at most {most}, but is {value}." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("length", ["--min-len", "--max-len-b"])
+def test_a_wide_search_for_long_outputs_is_not_stored(tmp_path, length, capsys):
+    line = [str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--beam", "200", length]
+    assert cli.main_export([*line, "501"]) == 2
+    assert "a stored --beam 200 with outputs of 501 words can take hours" in capsys.readouterr().err
+    assert cli.main_export([*line, "500"]) == 2
+    assert "can take hours" not in capsys.readouterr().err  # only the checkpoint is missing
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -746,6 +755,19 @@ def test_a_kept_search_that_is_none_is_one_sentence(tmp_path, content):
     ):
         kept_search(tmp_path / "checkpoint_best.pt")
     assert kept_search(tmp_path / "elsewhere" / "checkpoint_best.pt") == {}
+
+
+def test_a_changed_or_lost_search_is_refused(tmp_path):
+    """An empty or shortened file selected another search without a message."""
+    checkpoint = tmp_path / "checkpoint_best.pt"
+    write_search(tmp_path, ["--beam", "3", "--lenpen", "0.5"])
+    assert kept_search(checkpoint) == {"beam": 3, "lenpen": 0.5}
+    (tmp_path / SEARCH_FILE).write_text("--beam\n3\n")
+    with pytest.raises(UserError, match=rf"{SEARCH_FILE} has changed since .*: restore it, or, if the change is"):
+        kept_search(checkpoint)
+    (tmp_path / SEARCH_FILE).unlink()
+    with pytest.raises(UserError, match=f"{SEARCH_FILE} is missing: restore it, or run wean-checksum on"):
+        kept_search(checkpoint)
 
 
 def test_text_steps_that_are_missing_or_changed_are_said(tmp_path, data, prepared):

@@ -70,6 +70,13 @@ def test_a_model_of_fairseqs_own_task_is_not_loaded_to_use_it(data):
         wean_fairseq.load(data / "checkpoint.pt", device="cpu")
 
 
+def test_an_option_of_the_caller_overrides_the_stored_search(data):
+    save(data, "wean_lstm", task="paraphrase")
+    (data / "search.txt").write_text("--beam 3 --max-len-b 7 --search-preset wean")
+    model = wean_fairseq.load(data / "checkpoint.pt", device="cpu", beam=2, search_preset="copynet")
+    assert model.describe_search() == "--beam 2 --max-len-b 7 --search-preset copynet"
+
+
 @pytest.mark.parametrize("search", ["--beam 1000000", "--min-len 9999", "--max-len-a 50"])
 def test_a_stored_search_that_takes_days_is_refused(data, search):
     save(data, "wean_lstm", task="paraphrase")

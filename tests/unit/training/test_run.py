@@ -1,9 +1,11 @@
 """Test how wean-train reads files of its work folder, which may be damaged or belong to another program."""
 
+import json
 import os
 import shutil
 import signal
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,51 @@ def test_a_broken_description_of_the_text_is_refused(training, content):
     damage(training.text / "manifest.json", content)
     with pytest.raises(UserError, match=r"manifest\.json"):
         training.prepare()
+
+
+def test_prepared_text_that_has_changed_is_refused(training):
+    """The scores of a changed test set were reported as those of the model."""
+    manifest = {"splits": {"train": {"kept": 9}}, "files": {"test.raw.tgt": {"sha256": sha256(b"a\n").hexdigest()}}}
+    (training.text / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (training.text / "test.raw.tgt").write_text("a\n", encoding="utf-8")
+    training.prepare()
+    (training.text / "test.raw.tgt").write_text("b\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"test\.raw\.tgt has changed since its checksum was written to"):
+        training.prepare()
+
+
+def test_outputs_that_have_changed_are_refused(training, monkeypatch):
+    """Changed outputs were scored. Outputs of an older version, without a checksum, are decoded again."""
+    decoded = []
+
+    def generate(line):
+        decoded.append(line[line.index("--output") + 1])
+        training.output("copynet", "test").write_text("a b\n", encoding="utf-8")
+        return 0
+
+    monkeypatch.setattr(run, "generate", generate)
+    training.prepare()
+    (training.system / "checkpoint_best.pt").touch()
+    (training.text / "test.raw.src").write_text("a\n", encoding="utf-8")
+    training.decode()
+    training.decode()
+    assert decoded == [str(training.output("copynet", "test"))]
+    mark = training.output("copynet", "test").with_suffix(".source")
+    mark.write_text(mark.read_text(encoding="utf-8").partition("\n")[0] + "\n", encoding="utf-8")
+    training.decode()
+    assert len(decoded) == 2
+    training.output("copynet", "test").write_text("a c\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"test\.txt has changed since it was decoded: remove it to decode again"):
+        training.decode()
+
+
+def test_a_file_that_a_killed_run_began_is_removed(tmp_path, monkeypatch):
+    """A run that was killed while it wrote its first file could never be repeated."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.work").mkdir()
+    (tmp_path / "m.work/.wean-0123456789abcdef.partial").touch()
+    run.TrainingRun(build_settings({"data": "pairs.csv", "output": "m", "device": "cpu"})).check_folders()
+    assert not list((tmp_path / "m.work").iterdir())
 
 
 @pytest.mark.parametrize("content", BROKEN)

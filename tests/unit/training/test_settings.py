@@ -1,5 +1,6 @@
 """Test that wean-train refuses invalid settings before it writes files, and that settings can be stored in TOML."""
 
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -319,6 +320,14 @@ def test_values_that_cannot_be_written_are_refused(here, name):
 
 
 # --- tables in memory -------------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_toml_cannot_hold_is_left_out(here):
+    """The settings file could not be read again."""
+    made = settings.build_settings({"data": "p\udcff.csv", "output": "m", "device": "cpu"})
+    text = settings.write_toml(made, Path("m"))
+    assert "# The setting data is not valid UTF-8, which TOML requires: give it as an option.\n" in text
+    assert "data" not in tomllib.loads(text)
 
 
 def test_data_frames_are_saved_by_split(here):
