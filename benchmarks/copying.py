@@ -116,7 +116,7 @@ def report(data: dict[str, Any]) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and write the results."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_run_options(parser, "copying", rounds=9)
     parser.add_argument("--length", type=int, default=60, help="words to decode (default: 60)")
     args = parser.parse_args(words)

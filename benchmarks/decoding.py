@@ -295,7 +295,7 @@ def _length_section(data: dict[str, Any]) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and write the results."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_run_options(parser, "decoding", rounds=5, warmup=1)
     parser.add_argument("--batch-size", type=int, help=f"sentences (default: {Size.batch_size})")
     parser.add_argument("--no-lengths", action="store_true", help="leave out the cost by length")

@@ -143,7 +143,7 @@ def report(data: dict[str, Any]) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and write the results."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_run_options(parser, "essay_step", rounds=5, warmup=1)
     parser.add_argument("--batch-size", type=int, help=f"essays (default: {PAPER.batch_size})")
     args = parser.parse_args(words)

@@ -330,7 +330,7 @@ def report_nothing(args: argparse.Namespace) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=20, help="rounds that count (default: 20)")
     parser.add_argument("--warmup", type=int, default=5, help="rounds before (default: 5)")
     parser.add_argument("--seed", type=int, default=1, help="of parameters, dropout and token ids (default: 1)")

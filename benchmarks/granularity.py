@@ -128,7 +128,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_run_options(parser, "granularity", rounds=15)
     add_memory_options(parser)
     return parser

@@ -187,7 +187,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7, help="rounds that count (default: 7)")
     parser.add_argument("--warmup", type=int, default=2, help="rounds before (default: 2)")
     parser.add_argument("--seed", type=int, default=1, help="of parameters, dropout and token ids (default: 1)")

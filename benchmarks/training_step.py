@@ -305,7 +305,7 @@ def measure_each_memory(script: str, words: Sequence[str], variants: Iterable[Va
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_run_options(parser, "training_step", rounds=5, warmup=1, hint="; 0 = memory only")
     parser.add_argument("--batch-size", type=int, help=f"sentences (default: {Size.batch_size})")
     parser.add_argument("--vocabulary", type=int, help=f"entries of the dictionary (default: {Size.vocabulary})")

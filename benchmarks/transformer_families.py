@@ -295,7 +295,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_run_options(parser, "transformer_families", rounds=5, warmup=1, hint=", of searches of a batch three at most")
     add_memory_options(parser)
     parser.add_argument("--trained", metavar="CHECKPOINT", help="a trained model, whose search is timed too")

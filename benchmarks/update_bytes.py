@@ -148,7 +148,7 @@ def estimate(numbers: dict[str, int]) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the tables."""
-    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args(argv)
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args(argv)
     use_plugin()
     tables = {words: counted(models, words) for words, models in WORDS.items()}
     for words, numbers in tables.items():

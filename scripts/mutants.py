@@ -163,7 +163,7 @@ def _measure(folder: str, record: Path) -> None:
 
 def main() -> int:
     """Run the mutants and print a report. Return 1 if the goal is missed or tests are broken."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("-k", metavar="WORD", default="", help="only mutants whose file or text has this word")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: all processors)")
     parser.add_argument("--random", type=int, metavar="N", help="draw N mutants instead of those of mutants.toml")

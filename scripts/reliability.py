@@ -123,7 +123,7 @@ def rows(entries: list[dict[str, Any]]) -> list[str]:
 
 def main() -> None:
     """Write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("records", nargs="+", type=Path, help="files of pytest --reliability-record")
     parser.add_argument("--output", type=Path, default=PAGE, help="page to write (default: docs/reliability.md)")
     parser.add_argument("--command", default="make test-slow", help="command that ran the tests (default: %(default)s)")

@@ -310,7 +310,7 @@ def render() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="change nothing, fail if the page is out of date")
     parser.add_argument("--counts", action="store_true", help="print the numbers of verdicts, write nothing")
     args = parser.parse_args(arguments)

@@ -18,7 +18,7 @@ from wean_fairseq.reporting.scores import group_runs
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("table", choices=PUBLISHED_TABLES)
     parser.add_argument("--runs", required=True, metavar="DIR", help="directory of data sets and seeds")
     parser.add_argument("--output", type=Path, metavar="FILE", help="also write the table to this file")

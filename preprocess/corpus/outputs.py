@@ -19,7 +19,7 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
         name: name of the script, without its suffix.
         doc: docstring of the module. Its first line is the description.
     """
-    parser = OneLineParser(prog=f"{name}.py", description=(doc or "").splitlines()[0])
+    parser = OneLineParser(prog=f"{name}.py", description=(doc or "").partition("\n")[0])
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
     group.add_argument("--input", type=Path, metavar="FILE", help="plain text, one output per line")

@@ -288,7 +288,8 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
     {"0": ...}, ...}``, ``{"0": {"source": ..., ...}, ...}`` and ``{"columns": [...], "data": [[...], ...]}``.
 
     Raises:
-        InputError: if the rows are in several lists, such as one list for each split.
+        InputError: if the rows are in several lists, such as one list for each split, or if columns have different row
+            numbers.
     """
     if not isinstance(value, dict):
         return None
@@ -297,15 +298,29 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
         return [names, *cells]
     if len(value) > 1 and all(name.isdecimal() and isinstance(row, dict) for name, row in value.items()):
         return list(value.values())
-    columns = {
-        name: list(column.values()) if isinstance(column, dict) and all(key.isdecimal() for key in column) else column
+    numbered = {
+        name: column
         for name, column in value.items()
+        if isinstance(column, dict) and column and all(key.isdecimal() for key in column)
     }
+    for name, column in numbered.items():
+        first = next(iter(numbered))
+        is_table = isinstance(next(iter(column.values())), dict)
+        if list(column) != list(numbered[first]) and not is_table:
+            raise InputError(
+                f"the columns {first} and {name} of {path} have different row numbers: write all columns with the same "
+                "rows in the same order."
+            )
+    columns = value | {name: list(column.values()) for name, column in numbered.items()}
     lists = {name: column for name, column in columns.items() if isinstance(column, list) and len(column) > 1}
-    tables = {name: column for name, column in lists.items() if all(isinstance(row, dict) for row in column)}
-    if tables:
-        rows = max(tables.values(), key=len)
-        alike = [f"{name} ({len(column):,})" for name, column in tables.items() if column[0].keys() == rows[0].keys()]
+    tables = {
+        name: column
+        for name, column in columns.items()
+        if isinstance(column, list) and column and all(isinstance(row, dict) for row in column)
+    }
+    rows = max(tables.values(), key=len, default=[])
+    if len(rows) > 1:
+        alike = [f"{name} ({len(column):,})" for name, column in tables.items() if column[0].keys() & rows[0].keys()]
         if len(alike) > 1:
             raise InputError(f"{path} has several lists of rows ({', '.join(alike)}): write a file for each list.")
         inner = [row.get("row") for row in rows]  # the dataset viewer of Hugging Face writes rows in this form

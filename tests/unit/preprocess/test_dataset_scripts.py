@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from corpus.outputs import outputs_parser
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.text import prepared_text
@@ -776,3 +777,8 @@ def test_scripts_name_no_folder_of_a_machine():
 
 
 FOLDERS = re.compile(r"/(?:home|work|root|Users|mnt|data|tmp)\b(?=[/\s\"'.])")
+
+
+def test_a_script_without_docstrings_has_no_description():
+    """With PYTHONOPTIMIZE=2, the scripts that recipes call ended with a traceback."""
+    assert outputs_parser("undo_text", None).description == ""

@@ -348,6 +348,16 @@ REFUSED = {
         {},
         r"several lists of rows \(train \(40\), test \(5\)\): write a file for each",
     ),
+    "lists with other names in JSON": (
+        json.dumps({"train": objects(PAIRS), "more": [row | {"id": 1} for row in objects(PAIRS[:1])]}),
+        {},
+        r"several lists of rows \(train \(40\), more \(1\)\): write a file for each",
+    ),
+    "columns with other rows in JSON": (
+        json.dumps({"a": {str(n): a for n, (a, _) in enumerate(PAIRS)}, "b": {str(n): a for n, a in enumerate("xyz")}}),
+        {},
+        "the columns a and b of .* have different row numbers",
+    ),
     "many columns": (joined([["x"] * 99] * 20, "\t", None), {}, "99 without names"),
     "many columns in JSON": (json_lines([{"a": ["x"] * 99}] * 20), {}, r"30 a.30, ... \(99 in all\). Name two"),
     "the same text": (written([(a, a) for a, _ in PAIRS]), {}, "the same text on both sides of all 40 pairs"),
