@@ -11,6 +11,7 @@ import torch
 from ..errors import UserError
 from ..fields import start_files
 from ..storage.files import replaces_file
+from ..storage.manifest import NAME as CHECKSUMS
 from . import writing
 from .reading import options_of, read_checkpoint, same_tensors
 from .resume import AVERAGE_OF, is_average, updates_of
@@ -32,6 +33,8 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
     """
     if len(paths) < 2:
         raise UserError(f"an average is of two checkpoints or more, but {len(paths)} was given.")
+    if str(output).endswith("/") or Path(output).name == CHECKSUMS:
+        raise UserError(f"{output} is not the name of a checkpoint: give one such as average.pt.")
     if os.path.realpath(output) in map(os.path.realpath, paths):
         raise UserError(f"{output} is one of the checkpoints to average: choose another --output.")
     if replaces_file(Path(output)) and not overwrite:

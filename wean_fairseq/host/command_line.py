@@ -42,6 +42,7 @@ def parse_args_and_arch(
     """
 
     def error(message: str) -> NoReturn:
+        message = message.replace("invalid <lambda> value", "invalid value")  # fairseq's parser of lists has no name
         parser.exit(2, f"{parser.prog}: error: {UserError(message)}; see --help.\n")
 
     if input_args is None:  # the command line of the process

@@ -50,6 +50,7 @@ for _least, _names in _AT_LEAST.items():
 # Options that cannot be empty, but that fairseq takes as the current folder or as a name, or fails on.
 _FILLED = {"lr", "update_freq", "path", "save_dir", "results_path", "log_file", "restore_file", "source_lang"}
 _FILLED |= {"target_lang", "train_subset", "valid_subset", "gen_subset", "adam_betas", "input", "destdir"}
+_FILLED |= {"best_checkpoint_metric", "finetune_from_model"}
 # Options that are parts of file names.
 _PARTS = dict.fromkeys(("train_subset", "valid_subset", "gen_subset"), "the name of a split, such as test")
 _PARTS |= {"checkpoint_suffix": "the end of a file name, such as _1"}

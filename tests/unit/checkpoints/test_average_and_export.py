@@ -116,6 +116,15 @@ def test_an_average_needs_two_and_a_name_of_its_own(tmp_path):
         average([path, path], tmp_path / "." / "a.pt")
 
 
+@pytest.mark.parametrize("name", ["average/", "checksums.sha256"])
+def test_an_average_has_the_name_of_a_file(tmp_path, name):
+    """A name with a slash at its end gave a file, and the list of checksums was replaced."""
+    saved(tmp_path / "a.pt")
+    with pytest.raises(UserError, match=f"{name} is not the name of a checkpoint: give one such as average.pt"):
+        average([tmp_path / "a.pt", tmp_path / "a.pt"], f"{tmp_path}/{name}")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.pt"]
+
+
 def test_a_checkpoint_that_is_given_twice_is_named(tmp_path, caplog):
     path, other = saved(tmp_path / "a.pt"), saved(tmp_path / "b.pt", value=4.0)
     (tmp_path / "link.pt").symlink_to(path)

@@ -76,6 +76,12 @@ def test_an_option_without_its_value_is_reported(option: str, capsys: pytest.Cap
         assert f"error: argument {option}" in capsys.readouterr().err
 
 
+def test_a_list_of_numbers_that_is_none_is_reported(capsys: pytest.CaptureFixture):
+    with pytest.raises(SystemExit):
+        parse("train", "data", "--arch", "copynet", "--lr", "abc")
+    assert "error: argument --lr: invalid value: 'abc'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words", [["--no\x1b[2J\x85\u2028\u202e"], ["--seed", "\x1b]0;x\x07"], ["--log-format", "\x9b1m"]]
 )
@@ -139,7 +145,9 @@ def test_numbers_out_of_range_are_refused_by_every_command(command: str, option:
             parse(command, *line, f"{option}={value}")
 
 
-@pytest.mark.parametrize("option", ["--lr", "--update-freq", "--valid-subset", "--source-lang", "--save-dir"])
+@pytest.mark.parametrize(
+    "option", "--lr --update-freq --valid-subset --source-lang --save-dir --finetune-from-model".split()
+)
 def test_an_empty_value_names_its_option(option: str):
     """fairseq failed on an empty list without the name of the option, and saved into a folder without a name."""
     parser = options.get_training_parser()
