@@ -8,7 +8,7 @@ import glob
 import shutil
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -298,20 +298,12 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
         return [names, *cells]
     if len(value) > 1 and all(name.isdecimal() and isinstance(row, dict) for name, row in value.items()):
         return list(value.values())
-    numbered = {
-        name: column
+    numbers = {
+        name: list(column)
         for name, column in value.items()
-        if isinstance(column, dict) and column and all(key.isdecimal() for key in column)
+        if isinstance(column, dict) and all(key.isdecimal() for key in column)
     }
-    for name, column in numbered.items():
-        first = next(iter(numbered))
-        is_table = isinstance(next(iter(column.values())), dict)
-        if list(column) != list(numbered[first]) and not is_table:
-            raise InputError(
-                f"the columns {first} and {name} of {path} have different row numbers: write all columns with the same "
-                "rows in the same order."
-            )
-    columns = value | {name: list(column.values()) for name, column in numbered.items()}
+    columns = value | {name: list(value[name].values()) for name in numbers}
     lists = {name: column for name, column in columns.items() if isinstance(column, list) and len(column) > 1}
     tables = {
         name: column
@@ -320,7 +312,7 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
     }
     rows = max(tables.values(), key=len, default=[])
     if len(rows) > 1:
-        alike = [f"{name} ({len(column):,})" for name, column in tables.items() if column[0].keys() & rows[0].keys()]
+        alike = [f"{name} ({len(column):,})" for name, column in tables.items() if _mostly_same(column[0], rows[0])]
         if len(alike) > 1:
             raise InputError(f"{path} has several lists of rows ({', '.join(alike)}): write a file for each list.")
         inner = [row.get("row") for row in rows]  # the dataset viewer of Hugging Face writes rows in this form
@@ -328,4 +320,16 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
     sizes = {len(column) for column in lists.values()}
     if len(lists) < 2 or len(lists) < len(value) or len(sizes) != 1:
         return None
+    first = next(iter(numbers), "")
+    others = [name for name in numbers if numbers[name] != numbers[first]]
+    if others:
+        raise InputError(
+            f"the columns {first} and {others[0]} of {path} have different row numbers, or in another order: write all "
+            "columns with the same rows."
+        )
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+
+
+def _mostly_same(first: Collection[str], second: Collection[str]) -> bool:
+    """Return True if at least half of the names of two rows occur in both."""
+    return 2 * len(set(first) & set(second)) >= len({*first, *second})

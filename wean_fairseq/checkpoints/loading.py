@@ -109,6 +109,7 @@ class StoredModel:
         models, _, task = checkpoint_utils.load_model_ensemble_and_task([self.path], state=state)
         generation: Any = state["cfg"].get("generation")
         search: Any = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
+        search |= {name: value for name, value in options.items() if name in search}
         search |= {name: value for name, value in self.search.items() if name not in (*TASK_OPTIONS, *options)}
         model = state["cfg"]["model"]
         model = vars(model) if isinstance(model, Namespace) else model

@@ -1,15 +1,14 @@
 """Write checkpoints atomically, with checksums. Refuse models with NaN or infinite parameters."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
 import torch
 
 from ..errors import UserError
-from ..storage.files import HashedFile, copy_into, followed, is_special, write_whole
-from ..storage.manifest import Manifest
+from ..storage.files import HashedFile, copy_into, followed, is_special
+from ..storage.manifest import write_recorded
 
 CRASH_REPORT = "crash.pt"  # file that fairseq writes for debugging after a crash, which may contain NaN
 
@@ -34,10 +33,7 @@ def _write(path: Path, write: Callable[[HashedFile], object]) -> None:
     try:
         if is_special(followed(path)):
             raise UserError(f"{path} is a folder, a device or a pipe, and a checkpoint is a file: choose another name.")
-        # A link may lead to a checkpoint of another run, so it is replaced, as fairseq does.
-        expect = partial(Manifest(path.parent).expect, path.name)
-        digest = write_whole(path, write, expect, keep_link=False)
-        Manifest(path.parent).confirm({path.name: digest})
+        write_recorded(path, write)
     except OSError as error:
         raise UserError(
             f"{path} cannot be written ({error.strerror}): earlier checkpoints are unchanged; free some space "

@@ -19,7 +19,7 @@ from ..console import OneLineParser, print_text
 from ..errors import UserError, similar
 from ..ranges import flag
 from .interruption import checked_outputs
-from .options import check_decoding, check_numbers
+from .options import check_decoding, check_numbers, check_subsets
 from .patches import Original
 from .settings import escape_on_terminals
 
@@ -68,8 +68,10 @@ def parse_args_and_arch(
             raise UserError(
                 f"{flag(name)} needs {module}, which is not installed: install it, or leave the option out."
             )
-    if hasattr(values, "nbest") and values.task in _ours(TASK_REGISTRY):
-        check_decoding(values)
+    if getattr(values, "task", None) in _ours(TASK_REGISTRY):
+        check_subsets(values)
+        if hasattr(values, "nbest"):
+            check_decoding(values)
     check_numbers(values, parser)
     return parsed
 

@@ -17,6 +17,7 @@ from ..storage.data_files import LOG, check_prepared, check_text
 from ..storage.files import (
     LARGEST_TEXT,
     check_size,
+    followed,
     open_growing,
     open_input,
     partial_folder,
@@ -91,13 +92,18 @@ def _count_lines(path: str) -> int:
 
 def _check_new(args: Any) -> None:
     """Raise ``FileExistsError`` if the output folder has data of a split that fairseq-preprocess is about to write."""
-    given = [("train", args.trainpref), ("valid", args.validpref), ("test", args.testpref)]
-    for split, prefixes in given if not args.dict_only else ():
-        for number in range(len(prefixes.split(",")) if prefixes else 0):
-            name = f"{split}{number or ''}.{args.source_lang}-{args.target_lang}"
-            for path in sorted(Path(args.destdir).glob(f"{split}*")):
-                if path.name.startswith(f"{name}.") or path.stem == name:
-                    raise FileExistsError(str(path))
+    if args.dict_only:
+        return
+    splits = [("train", args.trainpref), ("valid", args.validpref), ("test", args.testpref)]
+    names = [
+        f"{split}{number or ''}" for split, prefixes in splits if prefixes for number in range(prefixes.count(",") + 1)
+    ]
+    # fairseq leaves out the languages of a text that has none
+    sides = "" if args.source_lang is None else f".{args.source_lang}-{args.target_lang}"
+    for path in sorted(Path(args.destdir).glob("*")):
+        for name in names:
+            if path.name == name or path.name.startswith((f"{name}{sides}.", f"{name}.align.")):
+                raise FileExistsError(str(path))
 
 
 @contextmanager
@@ -135,11 +141,11 @@ def _finished_files(args: Any) -> Iterator[None]:
             for path, place in written:
                 if path.name != LOG and place.exists() and sha256_of(place) != sha256_of(path):
                     raise FileExistsError(str(place))
+            if (new / LOG).exists():
+                with open_growing(followed(folder / LOG)) as log:
+                    log.write((new / LOG).read_bytes())
             for path, place in written:
-                if path.name == LOG:
-                    with open_growing(place) as log:
-                        log.write(path.read_bytes())
-                else:
+                if path.name != LOG:
                     path.replace(place)
     finally:
         args.destdir = str(folder)
@@ -149,9 +155,9 @@ def _finished_files(args: Any) -> Iterator[None]:
 
 
 def preprocess(original: Original, args: Any) -> Any:
-    """Run fairseq-preprocess after checking that inputs are aligned files and the output folder has no such data.
+    """Run fairseq-preprocess after checking that inputs are aligned files and the output folder lacks the outputs.
 
-    Its files get their names when all of them are complete.
+    The outputs get their names when all of them are complete.
 
     Raises:
         UserError: if a check fails. The message names the file or the option.

@@ -51,9 +51,6 @@ for _least, _names in _AT_LEAST.items():
 _FILLED = {"lr", "update_freq", "path", "save_dir", "results_path", "log_file", "restore_file", "source_lang"}
 _FILLED |= {"target_lang", "train_subset", "valid_subset", "gen_subset", "adam_betas", "input", "destdir"}
 _FILLED |= {"best_checkpoint_metric", "finetune_from_model"}
-# Options that are parts of file names.
-_PARTS = dict.fromkeys(("train_subset", "valid_subset", "gen_subset"), "the name of a split, such as test")
-_PARTS |= {"checkpoint_suffix": "the end of a file name, such as _1"}
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the options of an arch that are sizes
 _MOST_LAYERS = 1000
 _SHARES = ("dropout", "layerdrop")  # suffixes of the options of an arch that are shares between 0 and 1
@@ -97,6 +94,14 @@ def check_decoding(args: Namespace) -> None:
             raise UserError(f"--bpe {args.bpe} needs a local file as {flag(name)}, which is {value}.")
 
 
+def check_subsets(args: Namespace) -> None:
+    """Raise ``UserError`` if a subset is in another folder, whose checksums would not be compared."""
+    for name in ("train_subset", "valid_subset", "gen_subset"):
+        value = getattr(args, name, "")
+        if "/" in str(value):
+            raise UserError(f"{flag(name)} {value} has a slash: give the name of a split, such as test.")
+
+
 def check_numbers(args: Namespace, parser: ArgumentParser) -> None:
     """Check numbers and text on any command line of fairseq. Raise ``UserError`` with the name of an invalid option.
 
@@ -107,9 +112,8 @@ def check_numbers(args: Namespace, parser: ArgumentParser) -> None:
     for name, value in vars(args).items():
         if value in ("", []) and name in _FILLED:
             raise UserError(f"{flag(name)} is empty: give a value, or leave it out.")
-        # fairseq would read and write files outside of its folders, and their checksums would not be compared
-        if name in _PARTS and "/" in str(value):
-            raise UserError(f"{flag(name)} {value} has a slash, but is {_PARTS[name]}.")
+        if name == "checkpoint_suffix" and "/" in value:
+            raise UserError(f"{flag(name)} {value} has a slash: it is a part of a file name, such as _1.")
         if isinstance(value, str) and value != parser.get_default(name):
             check_no_reference("the folder" if name == "data" else flag(name), value)
         given = isinstance(value, int | float | list) and value != parser.get_default(name)

@@ -98,7 +98,7 @@ PATCHES = (
           "Bytes that are not UTF-8 end in a traceback, and a carriage return shifts all later outputs by a line.",
           "unit/host/test_inputs.py::test_fairseq_interactive_reads_typed_lines", "e777f887fa217b35"),
     Patch("fairseq_cli.preprocess:main", inputs.preprocess,
-          "It waits for pipes, reads devices endlessly, and an existing dictionary or --workers 0 ends in a traceback.",
+          "It waits for pipes, replaces finished data, leaves half of a file on a full disk, and has tracebacks.",
           "unit/host/test_inputs.py::test_fairseq_preprocess_refuses_what_is_no_file", "4531786510add97a"),
 )
 # fmt: on

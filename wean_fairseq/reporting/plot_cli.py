@@ -203,13 +203,11 @@ def _trace(args: argparse.Namespace) -> list[Any]:
     Raises:
         UserError: if an option is missing, a line cannot be read, or the model does not support the figure.
     """
-    from ..checkpoints.export import check_unused, is_export  # noqa: PLC0415 - needs torch
     from ..data.typed_text import read_typed_lines  # noqa: PLC0415 - needs torch
     from . import trace  # noqa: PLC0415 - needs torch
 
-    if not (args.checkpoint and args.text and (args.data or is_export(args.checkpoint))):
+    if not (args.checkpoint and args.text and (args.data or trace.is_export(args.checkpoint))):
         raise UserError(f"{args.figure} needs --checkpoint FILE, --data DIR and --text FILE.")
-    check_unused(args.checkpoint, data=args.data)
     lines = next(read_typed_lines("-", sys.maxsize), []) if args.text == "-" else read_lines(args.text)
     numbered = _select_lines(args, {number: (number, line) for number, line in enumerate(lines, start=1)})
     lines = [line for _, line in numbered]

@@ -6,7 +6,7 @@ The functions accept ``beam`` and ``essay_length`` in ``search``, see `TextModel
 from collections.abc import Sequence
 from typing import Any
 
-from ..checkpoints.export import is_export
+from ..checkpoints.export import check_unused, is_export
 from ..errors import UserError
 from ..evaluation.granularity import Sentence, join_words
 from ..generation import TextModel
@@ -30,6 +30,7 @@ def open_model(checkpoint: str, data: str | None, **options: Any) -> TextModel:
     Raises:
         UserError: if the file or directory does not exist, or an option does not fit the model.
     """
+    check_unused(checkpoint, data=data)
     return load_model(checkpoint, data, text=None if is_export(checkpoint) else TOKENS, **options)
 
 

@@ -19,7 +19,7 @@ def main_checksum(arguments: list[str]) -> str:
         description="Record SHA-256 checksums of data folders or checkpoints. Later commands reject files that no "
         "longer match. The text of a script in preprocess/ is compared with its manifest.json.",
     )
-    parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
+    parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints and their search.txt")
     args = parser.parse_args(arguments)
     # folder -> file name -> checksum. The list of a folder is written only once, even for several files
     contents: dict[Path, dict[str, str]] = {}

@@ -192,9 +192,9 @@ def write_whole(
 ) -> str:
     """Write a file under a temporary name, and rename it when all of it is on the disk.
 
-    If the path is a symbolic link, the link is kept and its target is written. Other hard links of an older file keep
-    its content, so that a copy of a run made with ``cp -l`` never changes. The permissions of an older file are kept.
-    Devices, pipes and open files of the process, such as ``/dev/stdout``, are written directly.
+    If the path is a symbolic link, its target is written, unless ``keep_link`` is false. Other hard links of an older
+    file keep its content, so that a copy of a run made with ``cp -l`` never changes. The permissions of an older file
+    are kept. Devices, pipes and open files of the process, such as ``/dev/stdout``, are written directly.
 
     Args:
         path: path of the file. An older file stays unchanged until the new file replaces it.

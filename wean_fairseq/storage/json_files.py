@@ -22,7 +22,7 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
 
     Raises:
         OSError: if it cannot be read, is not a regular file, or is too large.
-        ValueError: if it is not JSON, contains NaN or numbers that are too large, or is nested too deeply.
+        ValueError: see ``parse_json``.
     """
     return parse_json(read_regular(path, most))
 
@@ -30,9 +30,12 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
 def parse_json(text: str | bytes) -> Any:
     """Parse a JSON text, and return its value.
 
+    Args:
+        text: the text, or its bytes in UTF-8.
+
     Raises:
-        ValueError: if it is not JSON, contains NaN, numbers that are too large or a surrogate character that is not in
-            a pair, or is nested too deeply.
+        ValueError: if it is not JSON or UTF-8, contains NaN, numbers that are too large or a surrogate character that
+            is not in a pair, or is nested too deeply.
     """
     text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     # checking a large file for repeated keys would double the time

@@ -9,11 +9,12 @@ Therefore each change is applied, under a lock, to the current content of the fi
 import contextlib
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from ..errors import UserError
-from .files import locked, read_regular, sha256_of, write_whole
+from .files import HashedFile, locked, read_regular, sha256_of, write_whole
 
 NAME = "checksums.sha256"
 _LINE = re.compile(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)", re.DOTALL)
@@ -93,9 +94,23 @@ class Manifest:
             yield
             text = "".join(_line(digest, name) for name, found in sorted(self.digests.items()) for digest in found)
             if text:
-                write_whole(self.path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))
+                content = text.encode("utf-8", "surrogateescape")
+                write_whole(self.path, lambda file: file.write(content), keep_link=False)
             else:
                 self.path.unlink(missing_ok=True)
+
+
+def write_recorded(path: Path, write: Callable[[HashedFile], object]) -> None:
+    """Write a file and its checksum. A process can be killed at any moment, see above.
+
+    A symbolic link is replaced, because it may lead to a file of another folder, which has its own checksums.
+
+    Raises:
+        OSError: if one of them cannot be written.
+    """
+    expect = partial(Manifest(path.parent).expect, path.name)
+    digest = write_whole(path, write, expect, keep_link=False)
+    Manifest(path.parent).confirm({path.name: digest})
 
 
 def _line(digest: str, name: str) -> str:

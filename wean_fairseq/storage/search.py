@@ -5,6 +5,7 @@
 """
 
 import argparse
+import logging
 import math
 import shlex
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,10 @@ from typing import Any
 from ..console import number, whole_number
 from ..errors import UserError
 from ..ranges import LARGEST, check_range, flag, values_of
-from .files import read_regular, sha256_of, write_text
-from .manifest import Manifest, check_file
+from .files import read_regular
+from .manifest import Manifest, check_file, write_recorded
+
+logger = logging.getLogger(__name__)
 
 SEARCH_FILE = "search.txt"
 SEARCH_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
@@ -76,7 +79,7 @@ _OF_OTHER_TASKS |= {"iter_decode_force_max_iter": False, "iter_decode_with_exter
 _OF_OTHER_TASKS |= {"beam_mt": 0, "max_len_a_mt": 0, "max_len_b_mt": 200, "lenpen_mt": 1, "eos_token": None}
 _COLDEST = 0.01  # lowest temperature of sampling. Below it, probabilities of words are 0 in float32
 # Maximum values of a search that is stored with a model.
-_MOST_STORED_WORDS = 100_000  # hypotheses times words
+_MOST_STORED_WORDS = 400_000  # hypotheses times words
 _STORED = {"beam": 200, "nbest": 200, "max_len_a": 10, "min_len": 2000}
 
 
@@ -189,8 +192,8 @@ def check_stored(search: Mapping[str, Any], advice: str = "") -> None:
     beam, length = numbers.get("beam", 1), max(numbers.get("min_len", 1), numbers.get("max_len_b", 200))
     if beam * length > _MOST_STORED_WORDS:
         raise UserError(
-            f"a stored --beam {beam} with outputs of {length} words can take hours: the product must be at most "
-            f"{_MOST_STORED_WORDS}{advice}."
+            f"a stored --beam {beam} with outputs of {length} words can take hours{advice}: lower one of them until "
+            f"their product is at most {_MOST_STORED_WORDS}."
         )
 
 
@@ -264,21 +267,22 @@ def _parser() -> argparse.ArgumentParser:
 
 def write_search(folder: Path, words: Sequence[str]) -> None:
     """Store the options of a search next to the checkpoints in a folder, with their checksum."""
-    write_text(folder / SEARCH_FILE, "".join(f"{shlex.quote(word)}\n" for word in words))
-    Manifest(folder).confirm({SEARCH_FILE: sha256_of(folder / SEARCH_FILE)})
+    text = "".join(f"{shlex.quote(word)}\n" for word in words)
+    write_recorded(folder / SEARCH_FILE, lambda file: file.write(text.encode()))
 
 
 def kept_search(checkpoint: str | Path) -> dict[str, Any]:
     """Return the stored search options of a checkpoint by name, without options that do not concern the search.
 
     Raises:
-        UserError: if fairseq-generate would not accept the options in the file, or the file has changed.
+        UserError: if fairseq-generate would not accept the options in the file, or the file has changed. If it is
+            missing although it has a checksum, a warning is logged.
     """
     file = Path(checkpoint).parent / SEARCH_FILE
     advice = "restore it, or, if the change is intended, run wean-checksum on it"
     manifest = Manifest(file.parent)
     if SEARCH_FILE in manifest.digests and not file.exists():
-        raise UserError(f"{file} is missing: restore it, or run wean-checksum on {checkpoint} to continue without it.")
+        logger.warning(f"{file} is missing, so the search is fairseq's: restore it, or give the options of the search")
     try:
         check_file(file, advice, manifest=manifest, alike=SEARCH_FILE.__eq__)
         return read_search(_words(read_regular(file).decode("utf-8")))[0]

@@ -23,7 +23,7 @@ TokenUnit = Literal["words", "joiner", "characters", "moses", "jieba", "wordpiec
 UNITS = get_args(TokenUnit)
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
 #: Byte pair encoding takes a time that grows with the square of a word's length, so longer words are cut.
-LONGEST_WORD = 100
+LONGEST_WORD = 1000
 _LONGEST_VERSION = 100  # maximum number of characters in the first line of BPE codes, such as #version: 0.2
 MARK = "￭"  # mark that the unit joiner attaches to tokens where the text has no space
 

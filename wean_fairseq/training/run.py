@@ -30,7 +30,7 @@ from ..storage.files import no_file, read_regular, remove_partial, sha256_of, wr
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.run_settings import LOCK, is_settings
 from ..storage.saved_tables import is_saved_table, table_files
-from ..storage.search import options_line, read_search, write_search
+from ..storage.search import check_stored, options_line, read_search, write_search
 from ..tasks.searching import check_search
 from ..text import read_text_settings
 from . import progress, state, trainings
@@ -140,7 +140,10 @@ class TrainingRun:
         self.check_folders()
 
     def check_folders(self) -> None:
-        """Refuse folders that do not belong to this run. Raise ``UserError``."""
+        """Refuse folders that do not belong to this run, and remove files that a killed run has begun.
+
+        Raise ``UserError``.
+        """
         folder, work = self.settings.folder, self.work
         # All this is checked before a training that may take hours. Files that this run did not write are never
         # replaced.
@@ -228,7 +231,9 @@ class TrainingRun:
                 f"{topics}: leave out such rows."
             )
         self.settings = self.settings.with_sizes(sizes_for(pairs, self.settings.task))
-        check_search(read_search(self.search)[0])
+        search = read_search(self.search)[0]
+        check_search(search)
+        check_stored(search)  # the trained model will be exported with it
 
     def _run_preparation(self) -> None:
         given = self.settings
@@ -327,6 +332,7 @@ class TrainingRun:
                     say(f"decoding {test_set} with {system}: done before")
                     continue
                 say(f"decoding {test_set} with {system}")
+                mark.unlink(missing_ok=True)
                 line = [*model, *self.on_cpu, "--overwrite", "--input", str(sources), "--output", str(output)]
                 _check(generate(line), f"{test_set} cannot be decoded, see above.")
                 write_text(mark, f"{made_from}\n{sha256_of(output)}")

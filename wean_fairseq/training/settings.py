@@ -273,7 +273,7 @@ def write_toml(settings: Settings, folder: Path) -> str:
         if name in _PATHS and not isinstance(value, int):
             paths = [os.path.relpath(_real(path), folder.resolve()) for path in settings.files(_attribute(name))]
             value = paths if isinstance(value, list) else paths[0]
-        if not is_utf8(str(value)):
+        if not all(map(is_utf8, value if isinstance(value, list) else [str(value)])):
             lines.append(f"# The setting {name} is not valid UTF-8, which TOML requires: give it as an option.")
             continue
         lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f"))

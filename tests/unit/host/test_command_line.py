@@ -162,7 +162,7 @@ def test_a_part_of_a_file_name_has_no_slash(option: str, value: str):
     """The checksums of data in another folder would not be compared."""
     parser = options.get_training_parser()
     line = ["data", "--task", "paraphrase", "--arch", "seq2seq_lstm", option, value]
-    with pytest.raises(UserError, match=f"^{option} {value} has a slash, but is the "):
+    with pytest.raises(UserError, match=f"^{option} {value} has a slash: "):
         options.parse_args_and_arch(parser, line)
 
 

@@ -1,10 +1,12 @@
 """Test the patches of fairseq functions that read files and lines."""
 
 import errno
+import logging
 import os
 import re
 import sys
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -175,6 +177,52 @@ def test_fairseq_preprocess_adds_a_split_but_replaces_no_file(preprocess, tmp_pa
         with pytest.raises(UserError, match="exists already: choose another --destdir"):
             preprocess(*given, *more, *wrong)
         assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ("--only-source", "train.bin"),
+        ("--source-lang src --target-lang tgt --only-source", "train.src-tgt.src.bin"),
+        ("--source-lang src --target-lang tgt --dataset-impl raw", "train.src-tgt.src"),
+        ("--source-lang src --target-lang tgt --validpref train,train", "train.src-tgt.src.bin"),
+        ("--source-lang src --target-lang tgt --align-suffix align", "train.align.src-tgt.bin"),
+    ],
+)
+def test_fairseq_preprocess_refuses_to_repeat_itself_before_it_starts(tmp_path, monkeypatch, more, name):
+    """The names of the data depend on the options."""
+    monkeypatch.chdir(tmp_path)
+    for side in ("", ".src", ".tgt"):
+        Path(f"train{side}").write_text("a b\nb a\n")
+    Path("train.align").write_text("0-0\n1-1\n")
+    parser = options.get_preprocessing_parser()
+    line = [*more.split(), "--trainpref", "train", "--destdir", "bin"]
+    preprocess_cli.main(parser.parse_args(line))
+    before = contents(Path("bin"))
+    assert {name, f"valid1{name[5:]}" if "," in more else name} <= before.keys()
+    for file in before:
+        if file != name and not file.startswith(("dict", "preprocess")):
+            Path("bin", file).unlink()
+    before = contents(Path("bin"))
+    dictionaries = [f"--{side}dict=bin/dict.{side}.txt" for side in ("src", "tgt")]
+    given = ["--srcdict", "bin/dict.txt"] if more == "--only-source" else dictionaries[: 2 - ("--only" in more)]
+    with pytest.raises(UserError, match=f"bin/{name} exists already"):
+        preprocess_cli.main(parser.parse_args([*line, *given]))
+    assert contents(Path("bin")) == before
+
+
+def test_fairseq_preprocess_writes_only_dictionaries_beside_data(preprocess, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "fairseq_cli.preprocess")
+    preprocess()
+    for side in ("src", "tgt"):
+        (tmp_path / f"bin/dict.{side}.txt").unlink()
+    (tmp_path / "bin/preprocess.log").rename(tmp_path / "log")
+    (tmp_path / "bin/preprocess.log").symlink_to("../log")
+    before = (tmp_path / "log").read_bytes()
+    preprocess("--dict-only")
+    assert (tmp_path / "bin/dict.tgt.txt").exists()
+    assert (tmp_path / "log").read_bytes().startswith(before)
+    assert len((tmp_path / "log").read_bytes()) > len(before)
 
 
 def test_fairseq_preprocess_leaves_no_half_of_a_file(preprocess, tmp_path, monkeypatch):

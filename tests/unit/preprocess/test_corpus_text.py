@@ -293,9 +293,9 @@ def test_bpe_is_learnt_applied_and_undone(tmp_path):
     assert Text(TextSettings(bpe=True)).restore(pieces) == "lowest slower"
 
 
-def test_bpe_cuts_words_of_more_than_100_characters(tmp_path):
+def test_bpe_cuts_words_of_more_than_1000_characters(tmp_path):
     """A word of a million characters took more than a minute. Its pieces still give the word back."""
-    word = "ab" * 100 + "c"
+    word = "ab" * 1000 + "c"
     learnt.learn_bpe([f"ab ab ab {word}\n"] * 2, tmp_path / "codes", 1)
     assert (tmp_path / "codes").read_text(encoding="utf-8") == "#version: 0.2\na b</w>\n"
     pieces = steps.bpe(tmp_path / "codes")(f"ab {word}")

@@ -154,6 +154,16 @@ GOOD = {
     "JSON of pandas, by rows": (json.dumps(dict(enumerate(objects(MARKED)))), MARKED),
     "JSON of pandas, split": (json.dumps({"columns": COLUMNS, "index": list(range(40)), "data": LISTS}), MARKED),
     "JSON of pandas, table": (json.dumps({"schema": {"fields": [{"name": "a"}]}, "data": objects(MARKED)}), MARKED),
+    "JSON with other lists": (
+        json.dumps(
+            {
+                "authors": [{"id": 1, "name": "a", "target": "b"}],
+                "labels": {"0": "n", "7": "m"},
+                "data": objects(MARKED),
+            }
+        ),
+        MARKED,
+    ),
     "JSON of the viewer": (
         json.dumps({"features": [{}, {}], "rows": [{"row_idx": 0, "row": row} for row in objects(MARKED)]}),
         MARKED,
@@ -354,7 +364,7 @@ REFUSED = {
         r"several lists of rows \(train \(40\), more \(1\)\): write a file for each",
     ),
     "columns with other rows in JSON": (
-        json.dumps({"a": {str(n): a for n, (a, _) in enumerate(PAIRS)}, "b": {str(n): a for n, a in enumerate("xyz")}}),
+        json.dumps({side: {str(n + shift): a for n, (a, _) in enumerate(PAIRS)} for shift, side in enumerate("ab")}),
         {},
         "the columns a and b of .* have different row numbers",
     ),

@@ -322,9 +322,10 @@ def test_values_that_cannot_be_written_are_refused(here, name):
 # --- tables in memory -------------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_toml_cannot_hold_is_left_out(here):
+@pytest.mark.parametrize("data", ["p\udcff.csv", ["p.src", "p\udcff.tgt"]])
+def test_a_name_that_toml_cannot_hold_is_left_out(here, data):
     """The settings file could not be read again."""
-    made = settings.build_settings({"data": "p\udcff.csv", "output": "m", "device": "cpu"})
+    made = settings.build_settings({"data": data, "output": "m", "device": "cpu"})
     text = settings.write_toml(made, Path("m"))
     assert "# The setting data is not valid UTF-8, which TOML requires: give it as an option.\n" in text
     assert "data" not in tomllib.loads(text)
