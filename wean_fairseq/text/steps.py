@@ -24,6 +24,7 @@ UNITS = get_args(TokenUnit)
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
 #: Byte pair encoding takes a time that grows with the square of a word's length, so longer words are cut.
 LONGEST_WORD = 1000
+_LONGEST_CUT = 5000  # maximum number of characters that jieba splits at a time
 _LONGEST_VERSION = 100  # maximum number of characters in the first line of BPE codes, such as #version: 0.2
 MARK = "￭"  # mark that the unit joiner attaches to tokens where the text has no space
 
@@ -82,7 +83,13 @@ def _jieba() -> TextStep:
         raise UserError(f"cannot keep jieba's cache in {folder}: {error.strerror}; set XDG_CACHE_HOME.") from error
     jieba.setLogLevel("WARNING")
     tokenizer = _jieba_tokenizer(str(folder))
-    return lambda line: " ".join(" ".join(tokenizer.cut(line)).split())
+
+    def split(line: str) -> str:
+        # the time for characters that are not in the dictionary grows with the square of their number
+        parts = (line[start : start + _LONGEST_CUT] for start in range(0, len(line), _LONGEST_CUT))
+        return " ".join(" ".join(word for part in parts for word in tokenizer.cut(part)).split())
+
+    return split
 
 
 @lru_cache(maxsize=1)  # reading the dictionary takes seconds

@@ -222,6 +222,16 @@ def test_word_pieces(tmp_path):
     assert Text(TextSettings(unit="wordpiece")).restore("play ##ing a [UNK]") == "playing a [UNK]"
 
 
+def test_jieba_splits_long_text_in_parts(monkeypatch):
+    """A cell of 300,000 characters took more than a minute: jieba's time grows with the square of its length."""
+    pytest.importorskip("jieba")
+    split = steps.splitter("jieba")
+    monkeypatch.setattr(steps, "_LONGEST_CUT", 5)
+    assert split("我来到北京清华大学") == f"{split('我来到北京')} {split('清华大学')}" == "我 来到 北京 清华大学"
+    monkeypatch.setattr(steps, "_LONGEST_CUT", 4)
+    assert split("我来到北京清华大学") == f"{split('我来到北')} {split('京清华大')} {split('学')}"
+
+
 @pytest.mark.parametrize("library", ["jieba", "tokenizers"])
 def test_missing_library_is_one_sentence(library, monkeypatch, tmp_path):
     def missing(name):
