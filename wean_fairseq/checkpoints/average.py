@@ -61,7 +61,7 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
     result["model"] = {name: model[same.get(name, name)] for name in model}
     result.pop("last_optimizer_state", None)  # it belongs to only one of the averaged checkpoints
     result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}
-    writing.save(result, Path(output))
+    writing.save(result, Path(output), keep_link=True)
 
 
 def _read_finite(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:

@@ -13,15 +13,18 @@ from ..storage.manifest import write_recorded
 CRASH_REPORT = "crash.pt"  # file that fairseq writes for debugging after a crash, which may contain NaN
 
 
-def save(state: dict[str, Any], path: Path) -> None:
+def save(state: dict[str, Any], path: Path, *, keep_link: bool = False) -> None:
     """Write a checkpoint.
+
+    Args:
+        keep_link: write the target of a symbolic link that the user has named, instead of replacing the link.
 
     Raises:
         UserError: if ``path`` is not a regular file or cannot be written, or if a parameter is not finite.
     """
     if path.name != CRASH_REPORT:
         _check_parameters(state, path)
-    _write(path, lambda file: torch.save(state, cast("IO[bytes]", file)))
+    _write(path, lambda file: torch.save(state, cast("IO[bytes]", file)), keep_link)
 
 
 def copy(source: Path, path: Path) -> None:
@@ -29,11 +32,11 @@ def copy(source: Path, path: Path) -> None:
     _write(path, lambda file: copy_into(source, file))
 
 
-def _write(path: Path, write: Callable[[HashedFile], object]) -> None:
+def _write(path: Path, write: Callable[[HashedFile], object], keep_link: bool = False) -> None:
     try:
         if is_special(followed(path)):
             raise UserError(f"{path} is a folder, a device or a pipe, and a checkpoint is a file: choose another name.")
-        write_recorded(path, write)
+        write_recorded(path, write, keep_link=keep_link)
     except OSError as error:
         raise UserError(
             f"{path} cannot be written ({error.strerror}): earlier checkpoints are unchanged; free some space "

@@ -100,16 +100,18 @@ class Manifest:
                 self.path.unlink(missing_ok=True)
 
 
-def write_recorded(path: Path, write: Callable[[HashedFile], object]) -> None:
+def write_recorded(path: Path, write: Callable[[HashedFile], object], *, keep_link: bool = False) -> None:
     """Write a file and its checksum. A process can be killed at any moment, see above.
 
-    A symbolic link is replaced, because it may lead to a file of another folder, which has its own checksums.
+    Args:
+        keep_link: write the target of a symbolic link. Otherwise the link is replaced, because it may lead to a file of
+            another folder, which has its own checksums.
 
     Raises:
         OSError: if one of them cannot be written.
     """
     expect = partial(Manifest(path.parent).expect, path.name)
-    digest = write_whole(path, write, expect, keep_link=False)
+    digest = write_whole(path, write, expect, keep_link=keep_link)
     Manifest(path.parent).confirm({path.name: digest})
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..console import number, whole_number
-from ..errors import UserError
+from ..errors import UserError, similar
 from ..ranges import LARGEST, check_range, flag, values_of
 from .files import read_regular
 from .manifest import Manifest, check_file, write_recorded
@@ -271,6 +271,19 @@ def write_search(folder: Path, words: Sequence[str]) -> None:
     write_recorded(folder / SEARCH_FILE, lambda file: file.write(text.encode()))
 
 
+def _check_others(others: Sequence[str], words: Sequence[str]) -> None:
+    """Raise ``ValueError`` for a word that is neither an option of fairseq-generate nor the value of an option.
+
+    An option that is none is recognised by its similarity to an option of the search.
+    """
+    for before, word in zip(["", *words], words, strict=False):
+        if word in others:
+            is_option = word.startswith("--")
+            hint = similar(word.partition("=")[0], sorted(_parser()._option_string_actions)) if is_option else ""
+            if hint or not (is_option or before.startswith("--")):
+                raise ValueError(f"{word!r:.40} is not an option{hint}")
+
+
 def kept_search(checkpoint: str | Path) -> dict[str, Any]:
     """Return the stored search options of a checkpoint by name, without options that do not concern the search.
 
@@ -285,7 +298,10 @@ def kept_search(checkpoint: str | Path) -> dict[str, Any]:
         logger.warning(f"{file} is missing, so the search is fairseq's: restore it, or give the options of the search")
     try:
         check_file(file, advice, manifest=manifest, alike=SEARCH_FILE.__eq__)
-        return read_search(_words(read_regular(file).decode("utf-8")))[0]
+        words = _words(read_regular(file).decode("utf-8"))
+        found, others = read_search(words)
+        _check_others(others, words)
+        return found
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, argparse.ArgumentError) as error:

@@ -12,14 +12,19 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from ..checkpoints.export import WEIGHTS, is_export, read_model, sides_of
 from ..checkpoints.loading import chosen_search, missing_model
 from ..checkpoints.reading import options_of
+from ..console import counted
 from ..errors import UserError
+from ..evaluation.text_files import read_typed_json
 from ..fields import start_files
 from ..host.command_line import arch_defaults
 from ..ranges import flag
+from ..storage.data_files import MANIFEST
+from ..storage.files import open_regular
 from ..storage.search import kept_search
 from ..text import prepared_text, read_text_settings
 from .defaults import ARCHS_OF
 from .settings import Settings
+from .state import PreparedText
 
 # Options of the task that change what the model reads.
 _OF_TASK = (
@@ -164,3 +169,18 @@ def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
 
 def _has_same_files(place: Path, text: Path, names: Sequence[str]) -> bool:
     return all((place / name).is_file() and (place / name).read_bytes() == (text / name).read_bytes() for name in names)
+
+
+def count_pairs(text: Path, remedy: str) -> int:
+    """Return the number of training pairs in a prepared text.
+
+    Raises:
+        UserError: if its manifest has another number or is broken. The message ends with ``remedy``.
+    """
+    manifest = text / MANIFEST
+    pairs = read_typed_json(manifest, PreparedText, remedy).splits.train.kept
+    with open_regular(text / "train.src") as file:
+        lines = sum(1 for _ in file)
+    if lines != pairs:
+        raise UserError(f"{file.name} has {counted(lines, 'line')}, but {manifest} says {pairs:,}: {remedy}.")
+    return pairs

@@ -22,7 +22,6 @@ from ..checkpoints.export import export, is_export, read_export
 from ..console import print_message
 from ..errors import UserError
 from ..evaluation.cli import main as evaluate
-from ..evaluation.text_files import read_typed_json
 from ..generation.cli import main as generate
 from ..reporting.report_cli import main as write_report
 from ..storage.data_files import check_prepared
@@ -34,7 +33,7 @@ from ..storage.search import check_stored, options_line, read_search, write_sear
 from ..tasks.searching import check_search
 from ..text import read_text_settings
 from . import progress, state, trainings
-from .base import read_base
+from .base import count_pairs, read_base
 from .defaults import ARCHS_OF, Options, dictionary_for, most_topics, options_for, sizes_for
 from .settings import FILE, PROGRAM, Settings, write_toml
 from .tables import SAVED_TABLES
@@ -223,8 +222,7 @@ class TrainingRun:
                     if not self.work.is_symlink():
                         self.work.rmdir()
                 raise
-        text = read_typed_json(self.text / "manifest.json", state.PreparedText, f"delete {self.work} and start again")
-        pairs = text.splits.train.kept
+        pairs = count_pairs(self.text, f"delete {self.work} and start again")
         if self.base and (topics := most_topics(self.text)) > self.base.max_topics > 0:
             raise UserError(
                 f"{self.settings.from_} reads at most {self.base.max_topics} topics, but a row of the data has "

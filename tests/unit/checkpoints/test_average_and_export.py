@@ -755,6 +755,28 @@ def test_a_length_of_essays_is_refused_for_sentences(tmp_path, data, capsys):
     assert not (tmp_path / "e").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--beem 9", r"'--beem' is not an option \(did you mean --beam\?\)"),
+        ("\u2013lenpen 3", "'\u2013lenpen' is not an option"),
+        ("--beam 5 max-len-b 7", "'max-len-b' is not an option"),
+    ],
+)
+def test_a_kept_search_with_a_mistake_is_refused(tmp_path, words, said):
+    """Such words were ignored, and the model was exported with another search."""
+    (tmp_path / SEARCH_FILE).write_text(words, encoding="utf-8")
+    with pytest.raises(UserError, match=f"{SEARCH_FILE} does not hold options of fairseq-generate .{said}"):
+        kept_search(tmp_path / "checkpoint_best.pt")
+
+
+def test_other_options_of_fairseq_generate_beside_a_search_are_left_out(tmp_path):
+    """Recipes store all options with which they decode."""
+    words = "--beam 5 --replace-unk words.txt --results-path out --nbest=5 --print-alignment soft --quiet"
+    (tmp_path / SEARCH_FILE).write_text(words, encoding="utf-8")
+    assert kept_search(tmp_path / "checkpoint_best.pt") == {"beam": 5, "replace_unk": True}
+
+
 @pytest.mark.parametrize("content", ["--beam many", "--search-preset best", "--beam '3", "\udc80", "x" * 1_000_000])
 def test_a_kept_search_that_is_none_is_one_sentence(tmp_path, content):
     (tmp_path / SEARCH_FILE).write_text(content, encoding="utf-8", errors="surrogateescape")

@@ -34,6 +34,7 @@ def training(tmp_path, monkeypatch):
         folder.mkdir(parents=True)
     (started.data / "manifest.json").touch()
     (started.text / "manifest.json").write_text('{"splits": {"train": {"kept": 9}}}', encoding="utf-8")
+    (started.text / "train.src").write_text("a\n" * 9, encoding="utf-8")
     return started
 
 
@@ -60,6 +61,13 @@ def test_prepared_text_that_has_changed_is_refused(training):
     training.prepare()
     (training.text / "test.raw.tgt").write_text("b\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"test\.raw\.tgt has changed since its checksum was written to"):
+        training.prepare()
+
+
+def test_a_wrong_number_of_pairs_is_refused(training):
+    """The number decides the arch and the sizes, so that another model replaced the trained one."""
+    (training.text / "train.src").write_text("a\n" * 8, encoding="utf-8")
+    with pytest.raises(UserError, match=r"train\.src has 8 lines, but .*manifest\.json says 9: delete .*m\.work"):
         training.prepare()
 
 
