@@ -268,7 +268,7 @@ def _parser() -> argparse.ArgumentParser:
 def write_search(folder: Path, words: Sequence[str]) -> None:
     """Store the options of a search next to the checkpoints in a folder, with their checksum."""
     text = "".join(f"{shlex.quote(word)}\n" for word in words)
-    write_recorded(folder / SEARCH_FILE, lambda file: file.write(text.encode()))
+    write_recorded(folder / SEARCH_FILE, lambda file: file.write(text.encode(errors="backslashreplace")))
 
 
 def _check_others(others: Sequence[str], words: Sequence[str]) -> None:
