@@ -22,29 +22,26 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
 
     Raises:
         OSError: if it cannot be read, is not a regular file, or is too large.
-        ValueError: see ``parse_json``.
+        ValueError: see ``parse_json``, or if it contains a surrogate character that is not in a pair, which can be
+            neither printed nor written.
     """
-    return parse_json(read_regular(path, most))
+    text = read_regular(path, most).decode("utf-8-sig")
+    value = parse_json(text)
+    if _SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def parse_json(text: str | bytes) -> Any:
     """Parse a JSON text, and return its value.
 
-    Args:
-        text: the text, or its bytes in UTF-8.
-
     Raises:
-        ValueError: if it is not JSON or UTF-8, contains NaN, numbers that are too large or a surrogate character that
-            is not in a pair, or is nested too deeply.
+        ValueError: if it is not JSON, contains NaN or numbers that are too large, or is nested too deeply.
     """
-    text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     # checking a large file for repeated keys would double the time
     hook = without_repetition if len(text) < _MANY else None
     try:
-        value = json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_number, object_pairs_hook=hook)
-        if _SURROGATE.search(text):
-            json.dumps(value, ensure_ascii=False).encode()  # a single surrogate can be neither printed nor written
-        return value
+        return json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_number, object_pairs_hook=hook)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 

@@ -315,10 +315,13 @@ def test_a_repeated_key_is_refused(text):
 
 
 @pytest.mark.parametrize("text", ['{"\\ud800": 1}', '["a\\uDFFF"]', '["\\ude00\\ud83d"]'])
-def test_half_of_a_surrogate_pair_is_refused(text):
+def test_half_of_a_surrogate_pair_is_refused(tmp_path, text):
     """Such a text can be neither printed nor written, so that an error without explanation would follow."""
+    (tmp_path / "a.json").write_text(text)
     with pytest.raises(ValueError, match="surrogates not allowed"):
-        json_files.parse_json(text.encode())
+        json_files.read_json(tmp_path / "a.json")
+    (tmp_path / "a.json").write_text('\ufeff["\\ud83d\\ude00"]', encoding="utf-8")
+    assert json_files.read_json(tmp_path / "a.json") == ["\U0001f600"]
     assert json_files.parse_json('["\\ud83d\\ude00"]') == ["\U0001f600"]
 
 
