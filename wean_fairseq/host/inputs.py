@@ -90,8 +90,15 @@ def _count_lines(path: str) -> int:
         return sum(1 for _ in file)
 
 
-def _check_new(args: Any) -> None:
-    """Raise ``FileExistsError`` if the output folder has data of a split that fairseq-preprocess is about to write."""
+def _check_new(args: Any, sides: Sequence[str | None]) -> None:
+    """Raise ``FileExistsError`` if the output folder has a dictionary or a split that is about to be written.
+
+    fairseq checks only dictionaries, and only after it has written to the log, whose checksum is recorded.
+    """
+    for side, given in zip(sides, (args.srcdict, args.tgtdict), strict=False):
+        dictionary = Path(args.destdir, f"dict.{side}.txt" if side else "dict.txt")
+        if not given and dictionary.exists():
+            raise FileExistsError(str(dictionary))
     if args.dict_only:
         return
     splits = [("train", args.trainpref), ("valid", args.validpref), ("test", args.testpref)]
@@ -183,12 +190,7 @@ def preprocess(original: Original, args: Any) -> Any:
     _check_texts(prefixes, sides)
     _preprocessing.set()
     try:
-        # fairseq checks this only after it has written to the log, whose checksum is recorded
-        for side, given in zip(sides, (args.srcdict, args.tgtdict), strict=False):
-            dictionary = Path(args.destdir, f"dict.{side}.txt" if side else "dict.txt")
-            if not given and dictionary.exists():
-                raise FileExistsError(str(dictionary))
-        _check_new(args)
+        _check_new(args, sides)
         with checked_outputs(), _finished_files(args):
             return original(args)
     except FileExistsError as error:

@@ -276,10 +276,11 @@ def _check_others(others: Sequence[str], words: Sequence[str]) -> None:
 
     An option that is none is recognised by its similarity to an option of the search.
     """
+    known = [*_parser()._option_string_actions]
     for before, word in zip(["", *words], words, strict=False):
         if word in others:
             is_option = word.startswith("--")
-            hint = similar(word.partition("=")[0], sorted(_parser()._option_string_actions)) if is_option else ""
+            hint = similar(word.partition("=")[0], known) if is_option else ""
             if hint or not (is_option or before.startswith("--")):
                 raise ValueError(f"{word!r:.40} is not an option{hint}")
 
