@@ -6,14 +6,16 @@ A training first finishes the update and writes a checkpoint.
 import signal
 import sys
 import threading
+from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing import parent_process
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from fairseq import checkpoint_utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from ..checkpoints.resume import LAST
 from ..console import (
@@ -27,6 +29,7 @@ from ..console import (
     unwritable,
 )
 from ..errors import UserError
+from ..storage.files import followed, is_special, keep_permissions, partial_folder
 from . import launchers, precision
 from .errors import raised_by
 from .patches import Original
@@ -179,8 +182,47 @@ def validate_and_save(
 
 def generate(original: Original, cfg: Any) -> Any:
     """Run fairseq-generate, which does not call ``run_command``."""
-    with checked_outputs():
+    if isinstance(cfg, Namespace):
+        cfg = convert_namespace_to_omegaconf(cfg)
+    with checked_outputs(), _finished_results(cfg):
         return original(cfg)
+
+
+@contextmanager
+def _finished_results(cfg: Any) -> Iterator[None]:
+    """Let fairseq-generate write its file into a new folder, and move it to ``--results-path`` when it is complete.
+
+    Raises:
+        UserError: if the file cannot be written, or is a pipe, a device or a folder.
+    """
+    if cfg.common_eval.results_path is None:
+        yield
+        return
+    folder, name = Path(cfg.common_eval.results_path), f"generate-{cfg.dataset.gen_subset}.txt"
+    with ExitStack() as stack:
+        with _names(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            place = followed(folder / name)
+            if is_special(place):
+                raise UserError(f"{place} is not a regular file: give another --results-path.")
+            new = stack.enter_context(partial_folder(place.parent))
+        cfg.common_eval.results_path = str(new)
+        try:
+            yield
+        finally:
+            cfg.common_eval.results_path = str(folder)
+        with _names(folder):
+            keep_permissions(place, new / name)
+            (new / name).replace(place)
+
+
+@contextmanager
+def _names(folder: Path) -> Iterator[None]:
+    """Let the message about a folder that cannot be written name the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(str(folder), error) from None
 
 
 def _check_saved(cfg: Any) -> None:

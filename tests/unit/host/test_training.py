@@ -225,3 +225,50 @@ def test_a_training_that_has_saved_no_checkpoint_does_not_end_well(tmp_path: Pat
     cfg.checkpoint.no_save = False
     (tmp_path / "checkpoint_9_99.pt").touch()
     train()
+
+
+def to_results(folder: Path) -> FairseqConfig:
+    """Return a configuration of fairseq-generate that writes to a folder."""
+    cfg = OmegaConf.structured(FairseqConfig)
+    cfg.common_eval.results_path = str(folder)
+    return cfg
+
+
+def write_results(cfg: FairseqConfig) -> Path:
+    """Write to the file that fairseq-generate opens, and return its path."""
+    file = Path(cfg.common_eval.results_path) / "generate-test.txt"
+    file.write_text("new", encoding="utf-8")
+    return file
+
+
+def test_results_replace_older_ones_when_they_are_complete(tmp_path):
+    """fairseq-generate empties the older file before it loads the model."""
+    old, link = tmp_path / "kept" / "old.txt", tmp_path / "out" / "generate-test.txt"
+    for folder in (old.parent, link.parent):
+        folder.mkdir()
+    old.write_text("old", encoding="utf-8")
+    old.chmod(0o640)
+    link.symlink_to(old)
+    cfg = to_results(link.parent)
+
+    def fail(cfg: FairseqConfig) -> None:
+        write_results(cfg)
+        raise UserError("the disk is full")
+
+    with pytest.raises(UserError, match=r"^the disk is full$"):
+        interruption.generate(fail, cfg)
+    assert old.read_text(encoding="utf-8") == "old"
+    assert interruption.generate(write_results, cfg).name == link.name
+    assert (old.read_text(encoding="utf-8"), old.stat().st_mode & 0o777, link.is_symlink()) == ("new", 0o640, True)
+    assert [path.name for folder in (old.parent, link.parent) for path in folder.iterdir()] == [old.name, link.name]
+    assert cfg.common_eval.results_path == str(link.parent)
+
+
+def test_results_that_cannot_be_written_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "generate-test.txt")  # fairseq-generate would wait for a reader
+    with pytest.raises(UserError, match=r"generate-test\.txt is not a regular file: give another --results-path"):
+        interruption.generate(write_results, to_results(tmp_path))
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(UserError, match=f"^cannot write to {file}: File exists"):
+        interruption.generate(write_results, to_results(file))
