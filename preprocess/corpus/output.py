@@ -33,6 +33,7 @@ from wean_fairseq.storage.data_files import MANIFEST, PreparedFile, check_prepar
 from wean_fairseq.storage.files import (
     check_not_current,
     clear_partial,
+    count_lines,
     make_new,
     no_file,
     put_in_place,
@@ -294,12 +295,6 @@ def read_manifest(path: Path) -> dict[str, Any]:
         convert(manifest, _Manifest)
         return {"sources": [], **manifest}
     return {"files": {}, "sources": []}
-
-
-def count_lines(path: Path) -> int:
-    """Count the line endings in a file."""
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
 def _split_order(name: str) -> tuple[int, str]:

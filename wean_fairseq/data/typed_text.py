@@ -47,7 +47,7 @@ def _lines(given: str) -> Iterator[str]:
         return
     try:
         with open_input(given) as file:
-            yield from _decoded(lines_of(file), given)
+            yield from _decoded(_lines_of(file), given)
     except OSError as error:
         raise UserError(f"{given} cannot be read ({error.strerror}): give --input a file of text.") from error
 
@@ -59,11 +59,11 @@ def _standard_input() -> Iterable[bytes]:
     """
     file = standard_input()
     if hasattr(file, "buffer"):
-        return lines_of(file.buffer)
+        return _lines_of(file.buffer)
     return (line.encode("utf-8", "surrogatepass") for line in file)
 
 
-def lines_of(file: BinaryIO) -> Iterator[bytes]:
+def _lines_of(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of a file.
 
     Reading stops at a line with more than ``_LONGEST`` bytes, because the line of an endless stream would fill the

@@ -17,9 +17,9 @@ from ..checkpoints.export import check_unused
 from ..checkpoints.loading import StoredModel
 from ..console import SEED, command, command_parser, configure_logging, counted, print_message, whole_number
 from ..data.bert_features import model_files
-from ..data.typed_text import lines_of, read_typed_lines
+from ..data.typed_text import read_typed_lines
 from ..errors import UserError
-from ..storage.files import sha256_of
+from ..storage.files import count_lines, sha256_of
 from ..storage.search import GENERATION, SEARCH_PRESETS, add_generation_options
 from .growing import GrowingFile
 from .loading import COMPUTE_TYPE, ENGINES, load
@@ -192,11 +192,9 @@ def _split(line: str) -> tuple[str, list[str]]:
 
 
 def _count(given: str) -> int | None:
-    """Return the number of lines of a file, or ``None`` for a stream or a file with a line that is too long to read."""
-    if not Path(given).is_file():
-        return None
-    with Path(given).open("rb") as file, suppress(UserError):
-        return sum(1 for _ in lines_of(file))
+    """Return the number of lines of a file, or ``None`` for a stream or a file that cannot be counted."""
+    with suppress(OSError):
+        return count_lines(given)
     return None
 
 

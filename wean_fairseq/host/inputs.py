@@ -17,6 +17,7 @@ from ..storage.data_files import LOG, check_prepared, check_text
 from ..storage.files import (
     LARGEST_TEXT,
     check_size,
+    count_lines,
     followed,
     open_growing,
     open_input,
@@ -77,17 +78,12 @@ def _check_texts(prefixes: Sequence[str], sides: Sequence[str | None]) -> None:
         texts = [f"{prefix}.{side}" if side else prefix for side in sides]
         for text in texts:
             check_prepared(Path(text).parent, [Path(text).name])
-        numbers = [_count_lines(text) for text in texts]
+        numbers = [count_lines(text) for text in texts]
         if len(set(numbers)) > 1:
             raise UserError(
                 f"{texts[0]} has {counted(numbers[0], 'line')} but {texts[1]} has {numbers[1]:,}: give texts in which "
                 "each line belongs to the line of the same number."
             )
-
-
-def _count_lines(path: str) -> int:
-    with open_input(path) as file:
-        return sum(1 for _ in file)
 
 
 def _check_new(args: Any, sides: Sequence[str | None]) -> None:

@@ -145,6 +145,21 @@ def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> byte
         return file.read(most)
 
 
+def count_lines(path: str | os.PathLike[str]) -> int:
+    """Return the number of lines in a file. The last one may lack its line ending.
+
+    Raises:
+        OSError: if the file cannot be read, is not a regular file, or is sparse and far larger than its content.
+    """
+    lines, last = 0, b""
+    with open_regular(path) as file:
+        check_whole(file, Path(path))
+        while piece := file.read(_PIECE):
+            lines += piece.count(b"\n")
+            last = piece[-1:]
+    return lines + (last not in (b"", b"\n"))
+
+
 class HashedFile:
     """A file that computes its SHA-256 while it is written, and stores the error if the disk rejects a write."""
 

@@ -19,7 +19,7 @@ from ..fields import start_files
 from ..host.command_line import arch_defaults
 from ..ranges import flag
 from ..storage.data_files import MANIFEST
-from ..storage.files import open_regular
+from ..storage.files import count_lines
 from ..storage.search import kept_search
 from ..text import prepared_text, read_text_settings
 from .defaults import ARCHS_OF
@@ -179,8 +179,8 @@ def count_pairs(text: Path, remedy: str) -> int:
     """
     manifest = text / MANIFEST
     pairs = read_typed_json(manifest, PreparedText, remedy).splits.train.kept
-    with open_regular(text / "train.src") as file:
-        lines = sum(1 for _ in file)
+    source = text / "train.src"
+    lines = count_lines(source)
     if lines != pairs:
-        raise UserError(f"{file.name} has {counted(lines, 'line')}, but {manifest} says {pairs:,}: {remedy}.")
+        raise UserError(f"{source} has {counted(lines, 'line')}, but {manifest} says {pairs:,}: {remedy}.")
     return pairs

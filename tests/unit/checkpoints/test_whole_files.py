@@ -339,3 +339,14 @@ def test_the_current_directory_and_its_parents_are_not_replaced(tmp_path, monkey
     with files.whole_folder(Path("below"), replace=True):
         pass
     assert (here / "below").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("content", "number"),
+    [(b"", 0), (b"\n", 1), (b"a", 1), (b"a\n", 1), (b"a\rb\r\nc", 2), (b"\n\na", 3), (b"ab\n" * 3 + b"abc", 4)],
+)
+def test_lines_are_counted_in_pieces(tmp_path, monkeypatch, content, number):
+    """The numbers are by hand. Only a line feed ends a line. A line may be larger than a piece."""
+    monkeypatch.setattr(files, "_PIECE", 2)
+    (tmp_path / "text").write_bytes(content)
+    assert files.count_lines(tmp_path / "text") == number
