@@ -58,22 +58,25 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {UserError(message)}; see --help.\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments. Refuse an option with a list of values that is given twice with different lists."""
+        """Parse arguments. Refuse an option with a path or a list that is given twice with different values."""
         self._values: dict[str, list[str]] = {}
         return super().parse_known_args(args, namespace)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        # An option with one value is replaced by a later one, as in other programs, but a list is not expected to be.
-        if action.option_strings and action.nargs == "+" and type(action) is argparse._StoreAction:
+        values = super()._get_values(action, arg_strings)
+        # An option with one value is replaced by a later one, as in other programs, but a list or a path is not
+        # expected to be.
+        is_kept = action.nargs == "+" or _is_place(action)
+        if action.option_strings and is_kept and type(action) is argparse._StoreAction:
             first = self._values.setdefault(action.dest, arg_strings)
             if first != arg_strings:
                 option = "/".join(action.option_strings)
                 self.error(f"{option} is given twice, as {' '.join(first)} and {' '.join(arg_strings)}: give it once")
-        return super()._get_values(action, arg_strings)
+        return values
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Parse an argument. Refuse an empty path, which would be the current folder, or would be taken for none."""
-        if not arg_string and (action.type is Path or _PLACE.search(str(action.metavar or action.dest))):
+        if not arg_string and _is_place(action):
             option = "/".join(action.option_strings) or str(action.metavar or action.dest)
             otherwise = "" if action.required else ", or leave it out"
             self.exit(2, f"{self.prog}: error: {option} is empty: give a path{otherwise}.\n")
@@ -87,17 +90,9 @@ class OneLineParser(argparse.ArgumentParser):
             sys.exit(status)
 
 
-class GivenOnce(argparse.Action):
-    """Action that stores a file. It refuses a second file, with which argparse would replace the first one."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
-    ) -> None:
-        """Store the file."""
-        before = getattr(namespace, self.dest)
-        if before is not self.default and before != values:
-            parser.error(f"argument {option}: two files, {before!r} and {values!r}; give one of them")
-        setattr(namespace, self.dest, values)
+def _is_place(action: argparse.Action) -> bool:
+    """Return True if the value of an option or argument is a path."""
+    return action.type is Path or bool(_PLACE.search(str(action.metavar or action.dest)))
 
 
 def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:

@@ -241,20 +241,22 @@ def test_a_deleted_current_directory_is_named(tmp_path: Path, monkeypatch: pytes
     assert capsys.readouterr().err == f"wean-generate: {message}own_pairs: {message}"
 
 
-def test_a_list_that_is_given_twice_is_refused_if_the_values_differ(capsys):
-    """argparse would take the last list. Options that collect values are not affected, and one value is overridden."""
+def test_a_list_or_path_that_is_given_twice_is_refused_if_the_values_differ(capsys):
+    """argparse would take the last one. Options that collect values are not affected, and a number is overridden."""
     parser = OneLineParser(prog="x")
+    parser.add_argument("-s", "--src", metavar="FILE")
     parser.add_argument("--data", nargs="+")
     parser.add_argument("-b", "--beam", type=int)
     parser.add_argument("--add", action="append")
     for line, says in (
         ("--data a --data b", "--data is given twice, as a and b: give it once"),
         ("--data a b --data a", "--data is given twice, as a b and a: give it once"),
+        ("-s a --src b", "-s/--src is given twice, as a and b: give it once"),
     ):
         with pytest.raises(SystemExit, match="2"):
             parser.parse_args(line.split())
         assert capsys.readouterr().err == f"x: {says}; see --help.\n"
     for _ in range(2):
-        parsed = parser.parse_args("--data a --beam 3 --beam 4 --add x --add y --data a".split())
+        parsed = parser.parse_args("--data a --beam 3 --beam 4 -s a --add x --add y --data a -s a".split())
         assert (parsed.data, parsed.beam, parsed.add) == (["a"], 4, ["x", "y"])
     assert parser.parse_args(["--data", "b"]).data == ["b"]

@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from .. import __version__
-from ..console import LARGEST_SEED, GivenOnce, check_name, command, command_parser, number, whole_number
+from ..console import LARGEST_SEED, check_name, command, command_parser, number, whole_number
 from ..errors import UserError
 from ..ranges import flag
 from .corpus import lead_rows, read_corpus
@@ -54,24 +54,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("--set", metavar="NAME", help="start test set NAME; options before the first --set apply to all sets")
     add_system_arguments(files)
     add("--ref", metavar="FILE", help="raw reference text", **SEVERAL)
-    add(
-        "--src",
-        metavar="FILE",
-        action=GivenOnce,
-        help="raw source text: adds the copy-the-source row and source metrics",
-    )
-    add(
-        "--topics",
-        metavar="FILE",
-        action=GivenOnce,
-        help="topic words instead of --src, without the copy-the-source row",
-    )
-    add(
-        "--groups",
-        metavar="FILE",
-        action=GivenOnce,
-        help="file with one group name per line: also score each group by itself",
-    )
+    add("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
+    add("--topics", metavar="FILE", help="topic words instead of --src, without the copy-the-source row")
+    add("--groups", metavar="FILE", help="file with one group name per line: also score each group by itself")
     _add_metric_options(parser)
     add = parser.add_argument_group("resampling").add_argument
     counts = whole_number(0, 1_000_000)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
-from ..console import GivenOnce, command_parser, counted, split_names, whole_number
+from ..console import command_parser, counted, split_names, whole_number
 from ..errors import UserError
 from .alignment import LogComparison, first_difference
 from .corpus import Corpus, check_systems, describe_file, read_corpus
@@ -100,9 +100,9 @@ def build_parser() -> argparse.ArgumentParser:
     test = "outputs of the same searches on the test set, by the same names"
     add("--test", help=test, metavar="NAME=LOG", **SEVERAL)
     add("--ref", metavar="FILE", help="tuning references", **SEVERAL)
-    add("--src", metavar="FILE", action=GivenOnce, help="source of the tuning set (needed by sari and others)")
-    add("--oov-source", metavar="FILE", action=GivenOnce, help="tokenised tuning source, to put <oov-k> words back")
-    add("--test-oov-source", metavar="FILE", action=GivenOnce, help="tokenised test source, to put <oov-k> words back")
+    add("--src", metavar="FILE", help="source of the tuning set (needed by sari and others)")
+    add("--oov-source", metavar="FILE", help="tokenised tuning source, to put <oov-k> words back")
+    add("--test-oov-source", metavar="FILE", help="tokenised test source, to put <oov-k> words back")
     add_reading_arguments(files)
     add = parser.add_argument_group("choice").add_argument
     add("--metric", default="bleu", metavar="M", help="bleu, sari, ... (default: %(default)s)")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..console import GivenOnce, split_name
+from ..console import split_name
 from ..errors import UserError
 from ..ranges import flag
 from .output_reader import PIECES, SystemOutput, read_generated, read_plain
@@ -21,7 +21,7 @@ def add_system_arguments(parser: argparse._ActionsContainer) -> None:
     add("--hyp", metavar="NAME=FILE", help=f"plain hypotheses, one per line; {again}", **SEVERAL)
     add("--generated", metavar="[NAME=]LOG", help=f"output of fairseq-generate; {again}", **SEVERAL)
     source = "tokenised source given to fairseq, to put <oov-k> words back (default: --src)"
-    add("--oov-source", metavar="FILE", action=GivenOnce, help=source)
+    add("--oov-source", metavar="FILE", help=source)
     add_reading_arguments(parser)
 
 

@@ -130,9 +130,9 @@ def test_scores_that_were_edited_are_refused(run: Run, edit: Callable[[dict[str,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--src", "src", "--src", "other"], "argument --src: two files, 'src' and 'other'; give one of them"),
-        (["--groups", "src", "--groups", "other"], "argument --groups: two files, 'src' and 'other'; give one of"),
-        (["--set", "a", "--src", "src", "--src", "other"], "argument --src: two files, 'src' and 'other'; give one"),
+        (["--src", "src", "--src", "other"], "--src is given twice, as src and other: give it once"),
+        (["--groups", "src", "--groups", "other"], "--groups is given twice, as src and other: give it once"),
+        (["--set", "a", "--src", "src", "--src", "other"], "--src is given twice, as src and other: give it once"),
     ],
 )
 def test_two_files_of_one_option_are_refused(

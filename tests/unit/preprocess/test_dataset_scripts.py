@@ -357,7 +357,7 @@ def test_ew_sew_as_released_with_nts(tmp_path, capsys):
         assert run("ew_sew", *line, "--match", en, threshold) == 2
         assert f"must be a finite number: '{threshold}' is not a" in capsys.readouterr().err
     match = write(tmp_path / "match", ["m\tn\tinf", "m\tn\t1_0", "m\tn\t0.4"])
-    assert run("ew_sew", *line[3:], "--output", tmp_path / "bad", "--dev", *dev_files, "--match", match, 0.5) == 2
+    assert run("ew_sew", *line[3:5], "--output", tmp_path / "bad", "--dev", *dev_files, "--match", match, 0.5) == 2
     reasons = "1 below threshold, 1 dev references beyond the fewest, 2 malformed lines"
     assert f"no line is left for train: {reasons}." in capsys.readouterr().err
 

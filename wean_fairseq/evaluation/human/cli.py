@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...console import SEED, GivenOnce, OneLineParser, whole_number
+from ...console import SEED, OneLineParser, whole_number
 from ..alignment import LogComparison
 from ..output_reader import read_plain
 from ..system_arguments import add_system_arguments, read_systems
@@ -22,8 +22,8 @@ def sheet_command(argv: list[str]) -> str:
     parser = OneLineParser(prog="wean-evaluate sheet", description=description)
     add_system_arguments(parser)
     add = parser.add_argument
-    add("--ref", metavar="FILE", action=GivenOnce, help="rate the human reference as well, as system 'reference'")
-    add("--src", metavar="FILE", action=GivenOnce, help="source sentences, shown to the raters")
+    add("--ref", metavar="FILE", help="rate the human reference as well, as system 'reference'")
+    add("--src", metavar="FILE", help="source sentences, shown to the raters")
     kinds = "likert = ratings from 1 to 5, compare = win/tie/loss of the first system (default: likert)"
     add("--kind", choices=KINDS, default=LIKERT, help=kinds)
     criteria = "criteria that raters judge (default: fluency adequacy)"
@@ -57,7 +57,7 @@ def ratings_command(argv: list[str]) -> str:
     description = "Read filled-in sheets: means, intervals, agreement, tests."
     parser = OneLineParser(prog="wean-evaluate ratings", description=description)
     parser.add_argument("sheets", nargs="+", metavar="CSV", help="the sheet of every rater")
-    parser.add_argument("--key", required=True, metavar="FILE", action=GivenOnce, help="key.json of the study")
+    parser.add_argument("--key", required=True, metavar="FILE", help="key.json of the study")
     parser.add_argument("--json", metavar="OUT", help="write the results")
     parser.add_argument("--overwrite", action="store_true", help="replace an older file")
     args = parser.parse_args(argv)
