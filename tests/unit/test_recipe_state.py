@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from wean_fairseq.storage.run_settings import is_settings
+
 ROOT = Path(__file__).resolve().parents[2]
 LIB = ROOT / "examples" / "lib"
 SOURCE = f'set -euo pipefail; source "{LIB}/recipe.sh"; '
@@ -405,3 +407,11 @@ def test_messages_name_the_variables_of_the_recipe(tmp_path, said, shown):
     """A variable is followed by = if its value follows, but not if the sentence continues."""
     (tmp_path / "text.log").write_text(f"own_pairs: error: {said}.\n")
     assert sentence(bash(tmp_path, "fail preparing text.log")) == f"preparing failed: {shown}. (log: text.log)"
+
+
+def test_a_value_with_another_line_separator_is_one_line(tmp_path):
+    """Only a line feed separates the lines. A file name may contain U+2028 or a next line."""
+    for _ in range(2):
+        assert bash(tmp_path, 'remember "NOTE=$NOTE"', NOTE="a\u2028b\x85c").returncode == 0
+    assert is_settings(tmp_path / "run" / "settings")
+    assert "NOTE=a\\u2028b\\x85c\n" in (tmp_path / "run" / "settings").read_text()

@@ -184,6 +184,11 @@ def record_command(argv: list[str]) -> str:
     outputs = {f"--experiment {args.experiment}:": path, "curves": curves_path if args.curves else None}
     check_outputs(outputs, inputs, overwrite=args.overwrite)
     evaluation = read_typed_json(args.evaluation, dict[str, Any])
+    if isinstance(names := evaluation.get("sets"), dict):
+        raise UserError(
+            f"{args.evaluation} has the scores of several test sets ({', '.join(map(printable, names))}): score one of "
+            "them without --set, and record its file."
+        )
     scored = convert_content(evaluation, Evaluation, args.evaluation, "give a file written by wean-evaluate")
     _check_seeds(args, scored)
     trainings, trained_on = merge_trainings(args.trainings)

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, convert, field, to_builtins
 
 from ..ranges import Amount, Count
 from .metrics.base import Direction
@@ -294,6 +294,28 @@ class Evaluation(Struct):
         tests, columns = to_builtins(self.comparisons), to_builtins(self.columns)
         content = {"columns": columns, "systems": systems, "pairwise": tests, "data": to_builtins(self.data)}
         return {name: replace_nan(item) for name, item in content.items()}
+
+
+class _Sets(Struct):
+    sets: dict[str, Evaluation]
+
+
+def has_scores(content: dict[str, Any]) -> bool:
+    """Return True if the content of a JSON file has the form of ``wean-evaluate --json``."""
+    return "sets" in content or content.keys() >= {"systems", "data"}
+
+
+def evaluations_in(content: dict[str, Any], name: str) -> dict[str, Evaluation]:
+    """Return the scores in the content of a JSON file, by test set.
+
+    Args:
+        content: the scores of one test set or, after ``--set``, of several.
+        name: name of the test set if there is only one.
+
+    Raises:
+        msgspec.ValidationError: if ``wean-evaluate --json`` does not write such content.
+    """
+    return convert(content, _Sets).sets if "sets" in content else {name: convert(content, Evaluation)}
 
 
 def replace_nan(value: Any) -> Any:

@@ -14,14 +14,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, ValidationError
 
 from ..console import without_folders
 from ..errors import UserError
 from ..evaluation.corpus import is_baseline
 from ..evaluation.output_reader import read_generated, read_plain
 from ..evaluation.results import read_result
-from ..evaluation.score_file import DataFile, Evaluation
+from ..evaluation.score_file import DataFile, Evaluation, evaluations_in, has_scores
 from ..evaluation.text_files import read_bytes, read_lines, read_typed_json
 from ..evaluation.training_log import TrainingLog, read_log
 from ..ranges import Count
@@ -31,7 +31,6 @@ from .dumps import kind_of_dump
 
 _DEPTH = 4  # maximum depth at which run directories are searched
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
-_SCORES = {"systems", "data"}  # keys of a JSON file with scores
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .{0,99} in [\d.]+s \((\d[\d,]{0,30}(?:\.\d+)?) sentences/s")
 
 
@@ -194,7 +193,7 @@ def _find_runs_below(folder: Path, depth: int) -> list[Path]:
 
 def _is_evaluation(path: Path) -> bool:
     with suppress(UserError):
-        return read_typed_json(path, dict[str, Any]).keys() >= _SCORES
+        return has_scores(read_typed_json(path, dict[str, Any]))
     return False
 
 
@@ -287,20 +286,24 @@ def _read_scores(run: Run, file: Path) -> None:
     except UserError:
         run.problems.append(f"{file.name} cannot be read as JSON: score again if it should hold scores.")
         return
-    if not content.keys() >= _SCORES:
+    if not has_scores(content):
         return
     try:
-        evaluation = convert(content, Evaluation)
+        evaluations = evaluations_in(content, file.stem)
     except (ValidationError, UnicodeEncodeError) as error:
         run.problems.append(f"{file.name} is not what wean-evaluate --json writes ({error}): score again.")
         return
-    prepared = run.path / f"text-{file.stem}"
-    manifest = _read_manifest(run, prepared) if (prepared / "manifest.json").is_file() else run.manifest
-    test = ScoredSet(file.stem, evaluation, manifest)
-    run.sets[test.name] = test
-    if evaluation.outdated_tests:
-        run.problems.append(f"{file.name} has paired tests of an older definition, which are left out: score again.")
-    _find_texts(run, test)
+    for name, evaluation in evaluations.items():
+        prepared = run.path / f"text-{name}"
+        manifest = _read_manifest(run, prepared) if (prepared / "manifest.json").is_file() else run.manifest
+        # two files may have sets of the same name
+        test = ScoredSet(name if name not in run.sets else f"{file.stem}-{name}", evaluation, manifest)
+        run.sets[test.name] = test
+        if evaluation.outdated_tests:
+            run.problems.append(
+                f"{file.name} has paired tests of an older definition, which are left out: score again."
+            )
+        _find_texts(run, test)
 
 
 def _find_texts(run: Run, test: ScoredSet) -> None:

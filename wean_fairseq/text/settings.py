@@ -160,7 +160,7 @@ class Text:
         stored = self._beginning(EXAMPLE)
         if stored:
             return " ".join(stored.split())
-        lines = [line for line in self._beginning("valid.src").splitlines() if 0 < len(line.strip()) <= _LONGEST]
+        lines = [line for line in self._beginning("valid.src").split("\n") if 0 < len(line.strip()) <= _LONGEST]
         return self.restore(min(lines, key=lambda line: abs(len(line.split()) - 10))) if lines else ""
 
     def _beginning(self, name: str) -> str:

@@ -61,7 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         # a file name may not be valid UTF-8
         given = standard_input().buffer.read().decode("utf-8", errors="backslashreplace")
-        changes = record_settings(args.file, given.splitlines() + input_lines(args.input), check=args.check)
+        lines = [line for line in given.split("\n") if line]  # a file name may contain U+2028 and the like
+        changes = record_settings(args.file, lines + input_lines(args.input), check=args.check)
     except (OSError, UserError) as error:
         print_text(f"{sentence_of(error) or error}\n")
         return 2

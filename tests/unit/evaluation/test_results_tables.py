@@ -483,6 +483,11 @@ def test_a_marker_in_a_text_of_a_result_is_refused(capsys: pytest.CaptureFixture
     [
         ("{", "x", "is not JSON"),
         ("{}", "x", "bad.json: Object missing required field `systems`; give a file written by wean-evaluate"),
+        (
+            json.dumps({"sets": {"a": EVALUATION, "b": EVALUATION}}),
+            "x",
+            "has the scores of several test sets (a, b): s",
+        ),
         (json.dumps(EVALUATION), "../x", "is not a file name"),
     ],
 )

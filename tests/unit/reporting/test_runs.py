@@ -121,6 +121,18 @@ def test_a_line_of_many_beginnings_ends(tmp_path):
     assert decoding_speed(tmp_path / "x.err") is None
 
 
+def test_a_file_with_several_test_sets_is_read(tmp_path):
+    """wean-evaluate writes one for --set, and wean-train for a model that was trained further."""
+    folder = make_run(tmp_path / "run")
+    content = json.loads((folder / "test.json").read_text())
+    (folder / "test.json").write_text(json.dumps({"sets": {"test": content, "old-test": content}}))
+    (folder / "z.json").write_text(json.dumps({"sets": {"test": content}}))
+    assert find_runs(tmp_path) == [folder]
+    run = read_run(folder)
+    assert (list(run.sets), run.problems) == (["test", "old-test", "z-test"], [])
+    assert [test.outputs for test in run.sets.values()] == [OUTPUTS] * 3
+
+
 def test_paired_tests_of_the_older_definition_are_left_out(tmp_path):
     folder = make_run(tmp_path / "run")
     (file,) = folder.glob("test.json")
