@@ -6,6 +6,8 @@
 import copy
 import logging
 import traceback
+from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +25,7 @@ from ..checkpoints.export import WEIGHTS, read_model
 from ..checkpoints.reading import options_of, read_checkpoint
 from ..checkpoints.resume import LAST, Choice, choose, is_named, others_of
 from ..checkpoints.structure import align_state, without_state, wrong_in_optimizer
-from ..errors import UserError, name_some, sentence_of, shown
+from ..errors import UserError, name_some, printable, sentence_of, shown, similar
 from ..storage.files import remove_partial
 from ..storage.manifest import Damaged, Manifest
 from . import stopping
@@ -90,6 +92,7 @@ def load_checkpoint_to_cpu(
                 f"{path} was trained with the {section} {name}, which is not registered: give the --user-dir of its "
                 "training; if it is this one, the file is damaged."
             )
+    _warn_of_unknown(arg_overrides or {}, path, state)
     for option, value in (arg_overrides or {}).items() if state["args"] is not None else ():
         setattr(state["args"], option, value)
     if state["cfg"] is not None:
@@ -103,6 +106,26 @@ def load_checkpoint_to_cpu(
         raise Damaged(f"{path} is damaged, or was not written by fairseq-train: it lacks {missing}.") from error
     state["task_state"] = {**(state.get("task_state") or {}), "checkpoint": str(path)}
     return state
+
+
+def _warn_of_unknown(overrides: dict[str, Any], path: str, state: dict[str, Any]) -> None:
+    """Log a warning for each name in ``--model-overrides`` that is no option of a checkpoint. fairseq ignores it."""
+    options = set(_options_in(state["cfg"] or {})) | set(vars(state["args"] or Namespace()))
+    for name in sorted(overrides.keys() - options):
+        logger.warning(
+            f"{path} has no option {printable(name)}{similar(name, sorted(options))}, so --model-overrides does not "
+            "change it"
+        )
+
+
+def _options_in(settings: dict[str, Any]) -> Iterator[str]:
+    """Yield the names of options in a checkpoint's configuration, with those of its sections."""
+    for name, value in settings.items():
+        yield name
+        if isinstance(value, Namespace):
+            yield from vars(value)
+        elif isinstance(value, dict):
+            yield from _options_in(value)
 
 
 def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **kwargs: Any) -> Any:
@@ -165,10 +188,11 @@ def load_model_ensemble_and_task(original: Original, filenames: list[str], *args
             raise _other_model(", ".join(filenames), error) from error
         if sentence_of(error) is not None and not isinstance(error, OSError | OmegaConfBaseException):
             raise
-        raise UserError(
-            f"cannot build a model from {', '.join(filenames)} ({_in_short(error)}): give the --user-dir of its "
-            "training; if it is this one, the file is damaged."
-        ) from error
+        overrides = kwargs.get("arg_overrides") or next(iter(args), None)
+        advice = "give the --user-dir of its training; if it is this one, the file is damaged"
+        if overrides:
+            advice = "correct --model-overrides; if it is right, give the --user-dir of the training"
+        raise UserError(f"cannot build a model from {', '.join(filenames)} ({_in_short(error)}): {advice}.") from error
     for filename, model in zip(filenames, models, strict=True):
         for name, parameter in model.named_parameters():
             if not parameter.isfinite().all():

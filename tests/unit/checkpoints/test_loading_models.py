@@ -118,6 +118,18 @@ def test_a_configuration_that_no_model_can_be_made_of_is_one_sentence(data, opti
     assert "\n" not in str(caught.value)
 
 
+def test_wrong_overrides_are_named(data, caplog):
+    """fairseq ignores an unknown name, and a wrong value made the file seem damaged."""
+    save(data, "wean_lstm", task="paraphrase")
+    load = [str(data / "checkpoint.pt")]
+    with pytest.raises(UserError, match=r"cannot build a model from .*: correct --model-overrides; if it is right"):
+        checkpoint_utils.load_model_ensemble_and_task(load, arg_overrides={"num_candidates": "many"})
+    checkpoint_utils.load_model_ensemble_and_task(load, {"num_candidates": 5, "beam": 3, "optimizer": "adam"})
+    assert "has no option" not in caplog.text
+    checkpoint_utils.load_model_ensemble_and_task(load, {"num_candidatez": 5})
+    assert "has no option num_candidatez (did you mean num_candidates?), so --model-overrides does not" in caplog.text
+
+
 def test_an_error_of_the_configuration_names_the_model():
     def fail(_filenames):
         raise ConfigKeyError("Missing key num_candidates")
