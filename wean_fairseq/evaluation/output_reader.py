@@ -12,12 +12,14 @@ that was generated twice, and a line that a crash truncated or another message i
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
 from math import inf, isnan, nan
 from pathlib import Path
 
+from ..console import counted
 from ..errors import UserError, name_some
 from .file_formats import check_format, read_json_lines
 from .text_files import PathLike, decode_lines, read_bytes, read_lines
@@ -27,6 +29,7 @@ from .text_files import PathLike, decode_lines, read_bytes, read_lines
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
 # The first pattern matches a line that resembles a tagged line, but is broken. The second pattern matches a tagged line
 # after other text, such as a progress bar.
+_POSITIONAL_SCORES = re.compile(r"P-([0-9]{1,18})\t")
 _BROKEN_LINE = re.compile(r"^[STHDP]-[0-9]+$|^[STHD]-[0-9]{1,18}[^0-9\t]")
 _BURIED_LINE = re.compile(r".[HD]-[0-9]{1,18}\t-?(?:[0-9.]+(?:e-?[0-9]+)?|inf|nan)\t", re.DOTALL)
 _FORCED_DECODING = re.compile(r"score_reference'?[:=] ?True")
@@ -210,12 +213,15 @@ def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
     if lines and _TAGGED_LINE.match(lines[-1]) and not content.endswith(b"\n"):
         raise UserError(f"{path}: the last line ({lines[-1][:20]!r}...) is cut off; run fairseq-generate again.")
     sentences: dict[int, LoggedSentence] = {}
+    scored: Counter[int] = Counter()  # number of P- lines of each id
     previous_id: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         where = f"{path}, line {number}"
         match = _TAGGED_LINE.match(line)
         _check_line(line, match is not None, where)
         if match is None:
+            if positional := _POSITIONAL_SCORES.match(line):
+                scored[int(positional[1])] += 1
             continue
         tag, sentence_id = match.group(1), int(match.group(2))
         sentence = sentences.setdefault(sentence_id, LoggedSentence())
@@ -224,6 +230,7 @@ def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
         sentence.add(tag, match.group(3), where, is_repeated=lines[number - 2 : number - 1] == [line])
         previous_id[tag] = sentence_id
     _check_ids(sentences, path)
+    _check_scored(sentences, scored, path)
     return sentences
 
 
@@ -266,6 +273,17 @@ def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
             f"{path}: id {name_some(uneven)} has {tokens} H- but {detokenised} D- lines; "
             "lines are lost, run fairseq-generate again."
         )
+
+
+def _check_scored(sentences: dict[int, LoggedSentence], scored: Counter[int], path: PathLike) -> None:
+    """Raise UserError if a log has P- lines, but not one for each output. It may have become part of the output."""
+    for index, sentence in sentences.items() if scored else ():
+        outputs = len(sentence.texts["D"] or sentence.texts["H"])
+        if scored[index] != outputs:
+            raise UserError(
+                f"{path}: id {index} has {counted(outputs, 'output')} but {scored[index]} P- lines; lines are lost, "
+                "run fairseq-generate again."
+            )
 
 
 def restore_slots(text: str, source: list[str], oov_source: list[str] | None, index: int, path: PathLike) -> str:

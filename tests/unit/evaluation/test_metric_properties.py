@@ -1,5 +1,6 @@
 """Test properties of every metric on any text: its range, the order of references, identical text, and sums of rows."""
 
+import math
 from importlib.util import find_spec
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import METRICS, EvaluationMetric, MetricSettings, build_metric
 
 #: These metrics need data, a model or a package that may not be available in tests.
@@ -75,6 +77,22 @@ def test_nothing_to_score_is_one_sentence(name: str, hypotheses: list, reference
     """Test empty input, for which sacreBLEU raises an IndexError."""
     with pytest.raises(ValueError, match="there is nothing to score: give hypotheses and a list of references"):
         make(name, []).corpus_score(hypotheses, references)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_of_other_lengths_are_refused(name: str) -> None:
+    """sacreBLEU scores the first sentences."""
+    metric = make(name, ["a", "b"])
+    metric.prepare([["a", "b"]])
+    for hypotheses, references in ((["a", "b"], [["a"]]), (["a"], [["a"], ["a", "b"]]), (["a"], None)):
+        with pytest.raises(UserError, match=f"there are {len(hypotheses)} hypotheses but a list of"):
+            metric.corpus_score(hypotheses, references)
+
+
+@pytest.mark.parametrize("values", [{"tokenize": "x"}, {"alpha": 7}, {"alpha": math.nan}])
+def test_settings_that_no_metric_has_are_refused(values: dict) -> None:
+    with pytest.raises(UserError, match=r"does not exist: choose from 13a, |must be between 0 and 1"):
+        MetricSettings(**values)
 
 
 @pytest.mark.parametrize("name", PERFECT)

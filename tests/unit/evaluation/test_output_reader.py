@@ -67,6 +67,8 @@ def test_log_without_d_lines_falls_back_to_h_lines(tmp_path: Path) -> None:
         (lambda log: tagged(log, "D").replace("-0.50", "-0.10"), "line 2: the D- lines of this id are not best first"),
         (lambda log: "D-0\t-0.5\ta\n" * 2, "line 2: the D- lines of this id are not best first, or there twice"),
         (lambda log: log.replace("D-0\t-0.75\tHi there!\n", ""), "id 0 has 1 H- but 0 D- lines"),
+        (lambda log: log.replace("there!\nP-0\t", ""), "id 0 has 1 output but 0 P- lines; lines are lost"),
+        (lambda log: tagged(log, "H") + "P-0\t-0.1\n", "id 1 has 2 outputs but 0 P- lines; lines are lost"),
         (
             lambda log: log.replace("D-1\t-0.25", "D-1 | WARNING | x\n\t-0.25"),
             "line 5: 'D-1 | WARNING | x' is cut off or",

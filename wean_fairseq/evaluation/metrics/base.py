@@ -79,9 +79,16 @@ class EvaluationMetric(Metric):
         return signature
 
     def _check_corpus_score_args(self, hyps: Sequence[str], refs: Sequence[Sequence[str]] | None) -> None:
-        """Refuse empty input, for which sacreBLEU would raise an IndexError."""
+        """Refuse empty input, for which sacreBLEU raises an IndexError, and texts of other lengths, which it cuts."""
         if len(hyps) == 0 or (refs is not None and (len(refs) == 0 or len(refs[0]) == 0)):
             raise UserError(f"{self.label}: there is nothing to score: give hypotheses and a list of references.")
+        lengths = {len(texts) for texts in refs} if refs is not None else {len(self._ref_cache or hyps)}
+        if lengths != {len(hyps)}:
+            number = next(iter(lengths - {len(hyps)}))
+            raise UserError(
+                f"{self.label}: there are {len(hyps)} hypotheses but a list of {number} references: give one for each "
+                "hypothesis, and None for a missing one."
+            )
         super()._check_corpus_score_args(hyps, refs)
 
     def prepare(self, references: Sequence[Sequence[str]]) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...errors import UserError
-from ..tokenizers import Lowercase
+from ..tokenizers import TEXT_TOKENIZERS, Lowercase
 from . import words
 from .base import Direction, EvaluationMetric
 from .bleu import Bleu, Chrf, IBleu, NltkBleu, SelfBleu, Ter
@@ -49,6 +49,13 @@ class MetricSettings:
     sari_weight: int | None = None
     brackets: bool = False
     operation: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ``UserError`` if there is no such tokenisation, or the weight is not between 0 and 1."""
+        if self.tokenize not in TEXT_TOKENIZERS:
+            raise UserError(f"tokenize {self.tokenize!r} does not exist: choose from {', '.join(TEXT_TOKENIZERS)}.")
+        if not 0 <= self.alpha <= 1:
+            raise UserError(f"alpha is {self.alpha}, but must be between 0 and 1.")
 
     @property
     def cased(self) -> dict[str, Any]:
