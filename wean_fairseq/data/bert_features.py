@@ -14,6 +14,7 @@ Legend: ``k`` words of a line, ``L`` layers of BERT, ``H`` hidden width of BERT.
 """
 
 import hashlib
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,6 +58,7 @@ _LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # maximum sizes in bytes
 # counted.
 _LARGEST_PARAMETER = 16
 _SMALL = 1 << 24  # a model with at most this number of parameters always fits into memory
+logger = logging.getLogger(__name__)
 _LARGEST_PADDING = 128  # the number of embedding rows without a token must be smaller than this
 
 
@@ -306,6 +308,11 @@ def load_transformer(path: str) -> tuple[Any, Any]:
             reason = "its weights would call other functions than a file of weights needs"
         raise UserError(f"the model in {path} cannot be loaded: {reason or type(error).__name__}.") from error
     _check_weights(path, report)
+    if pieces < config.vocab_size:
+        logger.warning(
+            f"the tokenizer in {path} knows {pieces} pieces, but the vocab_size is {config.vocab_size}: if the model "
+            "has no spare rows, its vocabulary has lost lines, and pieces get the states of others"
+        )
     return tokenizer, model.eval().requires_grad_(False)
 
 

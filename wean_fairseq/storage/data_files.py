@@ -118,6 +118,18 @@ def record(folder: Path) -> int:
     return len(paths)
 
 
+def sentences_of(folder: Path) -> dict[str, int]:
+    """Return the names of the texts from which data was created, with their numbers of sentences.
+
+    They are in the log of fairseq-preprocess. Without a log, there are none.
+    """
+    log = folder / LOG
+    if not log.is_file():
+        return {}
+    named = _MADE_FROM.findall(read_regular(log, LARGEST_LOG).decode("utf-8", "replace"))
+    return {name: int(sentences) for name, sentences in named}
+
+
 def check_lines(folder: Path) -> None:
     """Refuse data whose sentences do not match the lines of the text that it was created from.
 
@@ -131,12 +143,8 @@ def check_lines(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         if is_data(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
             check_text(path)
-    log = folder / LOG
-    if not log.is_file():
-        return
-    named = _MADE_FROM.findall(read_regular(log, LARGEST_LOG).decode("utf-8", "replace"))
     # A log may name the same file in several ways, but the file is read only once.
-    texts = {Path(os.path.realpath(name)): int(sentences) for name, sentences in named}
+    texts = {Path(os.path.realpath(name)): sentences for name, sentences in sentences_of(folder).items()}
     for text, sentences in texts.items():
         if not (is_beside(text, folder) and os.path.isfile(text)):  # noqa: PTH113 - Path.is_file raises for long names
             continue

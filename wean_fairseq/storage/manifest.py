@@ -7,10 +7,10 @@ Therefore each change is applied, under a lock, to the current content of the fi
 """
 
 import contextlib
+import logging
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 from ..errors import UserError
@@ -21,6 +21,7 @@ _LINE = re.compile(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)", re.DOTALL)
 # Escapes in file names, in the notation of sha256sum. A line with escapes begins with a backslash.
 _ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 _SPELT = {escape: character for character, escape in _ESCAPED.items()}
+logger = logging.getLogger(__name__)
 _checked: dict[Path, tuple[int, int, int]] = {}  # intact files -> values that change whenever the file changes
 
 
@@ -146,8 +147,11 @@ def check_file(
     if not is_listed and not (alike(path.name) and any(map(alike, manifest.digests))):
         return False
     if not (is_listed and seen_intact(path)):
-        right = chain(*manifest.digests.values()) if copies else manifest.digests.get(path.name, [])
-        if sha256_of(path) not in right:
+        own, digest = manifest.digests.get(path.name, []), sha256_of(path)
+        others = [name for name, digests in manifest.digests.items() if copies and digest in digests]
+        if is_listed and others and digest not in own:
+            logger.warning(f"{path} has the content of {others[0]}, and not what was last written under its name")
+        if digest not in own and not others:
             reason = "has changed since its checksum was written to" if is_listed else "is not in"
             raise Damaged(f"{path} {reason} {manifest.path}: {advice}.")
         remember_intact(path)

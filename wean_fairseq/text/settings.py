@@ -11,6 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -20,13 +21,22 @@ from msgspec import Struct, ValidationError, convert
 
 from ..console import counted
 from ..errors import UserError, name_some, printable
-from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, check_prepared
+from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, check_prepared, sentences_of
 from ..storage.files import check_size, is_beside, open_regular, read_regular
 from ..storage.json_files import read_json
 from ..storage.manifest import check_file
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case
-from .cleaning import Cleaner, Form, SpecialPolicy, one_spelling, restore_specials
+from .cleaning import (
+    FORMS,
+    SPECIAL_POLICIES,
+    Cleaner,
+    Form,
+    SpecialPolicy,
+    check_choice,
+    one_spelling,
+    restore_specials,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +83,10 @@ class TextSettings:
     topics: bool = False
 
     def __post_init__(self) -> None:
-        """Reject an invalid language code with ``UserError``, because the code becomes part of a file name."""
+        """Reject values that no step knows with ``UserError``. The language becomes part of a file name."""
+        check_choice("unit", self.unit, steps.UNITS)
+        check_choice("unicode", self.unicode, FORMS)
+        check_choice("specials", self.specials, SPECIAL_POLICIES)
         if not re.fullmatch("[a-z]{2,3}", self.language):
             raise UserError(f"{self.language!r} is not a language: give two letters such as en, de or fr.")
 
@@ -283,7 +296,21 @@ class _Manifest(Struct):
     text: dict[str, Any] | None = None
 
 
-def read_text_settings(folder: Path) -> TextSettings | None:
+class _Split(Struct):
+    kept: int
+
+
+class _Splits(Struct):
+    train: _Split
+
+
+class _Counts(Struct):
+    """The part of a manifest with the number of training pairs."""
+
+    splits: _Splits
+
+
+def read_text_settings(folder: str | Path) -> TextSettings | None:
     """Return the text settings of the prepared data or of the exported model in ``folder``.
 
     Return ``None`` if there are none, or if no script of ``preprocess/`` wrote the manifest.
@@ -291,6 +318,7 @@ def read_text_settings(folder: Path) -> TextSettings | None:
     Raises:
         UserError: if the manifest is damaged.
     """
+    folder = Path(folder)
     path = folder / MANIFEST
     if not path.exists() and (folder / MODEL_TEXT).is_file():
         path = folder / MODEL_TEXT
@@ -335,7 +363,7 @@ def small_splits(pairs: Mapping[str, int | None]) -> list[str]:
     ]
 
 
-def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
+def prepared_text(data: str | Path, given: str | Path | None = None) -> Text | None:
     """Return the steps that turned the text of a training into tokens, or ``None`` if they are not recorded.
 
     Args:
@@ -345,6 +373,7 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
     Raises:
         UserError: if ``given`` was not written by such a script, or a file in it is missing or damaged.
     """
+    data = Path(data)
     folder = _text_of_data(data) if given is None else Path(given)
     settings = None if folder is None else read_text_settings(folder)
     if settings is None and given is not None:
@@ -358,8 +387,22 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
                 f"{folder / name} leads out of the folder that {data} is in: name the text with --text if it is "
                 "the text of this data."
             )
+    if given is not None:
+        _compare_numbers(data, Path(given))
     text.prepare("")  # report missing files now
     return text
+
+
+def _compare_numbers(data: Path, folder: Path) -> None:
+    """Log a warning if a prepared text has another number of training pairs than the data."""
+    with suppress(OSError, ValueError, ValidationError):
+        pairs = convert(read_json(folder / MANIFEST), _Counts).splits.train.kept
+        sentences = [number for name, number in sentences_of(data).items() if Path(name).stem == "train"]
+        if sentences and pairs not in sentences:
+            logger.warning(
+                f"{folder} has {counted(pairs, 'training pair')}, but {data} was made from {sentences[-1]:,}: if it is "
+                "another text, the model reads other tokens than in its training"
+            )
 
 
 def _text_of_data(data: Path) -> Path | None:

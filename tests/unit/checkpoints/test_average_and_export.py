@@ -24,7 +24,7 @@ from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.storage.files import sha256_of
 from wean_fairseq.storage.manifest import Damaged, Manifest, check_file
 from wean_fairseq.storage.search import SEARCH_FILE, kept_search, write_search
-from wean_fairseq.text.settings import Text, TextSettings, read_text_settings
+from wean_fairseq.text.settings import Text, TextSettings, prepared_text, read_text_settings
 
 WORDS = make_dictionary(6)
 DESCRIBED = {"src": dictionaries.fingerprint(WORDS), "tgt": dictionaries.fingerprint(WORDS)}
@@ -553,6 +553,24 @@ def test_an_export_knows_its_text(tmp_path, data, prepared, way):
     example.write_text("lower\n")
     with pytest.raises(Damaged, match=r"example\.txt"):
         read_exported_text(tmp_path / "export")
+
+
+def test_a_text_of_another_size_than_the_data_is_reported(data, prepared, caplog):
+    """The settings of another text turn the input of a model into other tokens."""
+    manifest = prepared / "manifest.json"
+    with (data / "preprocess.log").open("a", encoding="utf-8") as log:
+        log.write("[src] /old/place/train.src: 60 sents, 100 tokens, 0.0% replaced (by <unk>)\n")
+    content = json.loads(manifest.read_text(encoding="utf-8"))
+    for pairs, warned in ((60, False), (54, True)):
+        manifest.write_text(json.dumps({**content, "splits": {"train": {"kept": pairs}}}), encoding="utf-8")
+        assert prepared_text(str(data), prepared) is not None
+        assert (f"has 54 training pairs, but {data} was made from 60" in caplog.text) == warned
+
+
+@pytest.mark.parametrize("wrong", [{"unit": "nope"}, {"unicode": "NFX"}, {"specials": "x"}])
+def test_settings_that_no_step_knows_are_refused(wrong):
+    with pytest.raises(UserError, match="does not exist: choose from"):
+        TextSettings(**wrong)
 
 
 @pytest.fixture

@@ -280,6 +280,17 @@ def test_every_cut_is_seen(tmp_path):
         assert not is_whole_archive(path)
 
 
+def test_a_checkpoint_with_the_content_of_another_is_reported(tmp_path, caplog):
+    """fairseq copies the best checkpoint to the last one. A user may do it to go back to an earlier epoch."""
+    for number, name in enumerate(("checkpoint1.pt", "checkpoint2.pt", "checkpoint_last.pt")):
+        writing.save(checkpoint(number), tmp_path / name)
+    check_intact(tmp_path / "checkpoint_last.pt")
+    assert "has the content" not in caplog.text
+    os.replace(tmp_path / "checkpoint1.pt", tmp_path / "checkpoint_last.pt")
+    check_intact(tmp_path / "checkpoint_last.pt")
+    assert "checkpoint_last.pt has the content of checkpoint1.pt, and not what was last written under" in caplog.text
+
+
 def test_text_is_written_as_utf8(tmp_path):
     write_text(tmp_path / "text", "ä\n")
     assert (tmp_path / "text").read_bytes() == b"\xc3\xa4\n"
