@@ -26,6 +26,22 @@ _WEIGHTS = (".pt", ".bin", ".safetensors")  # suffixes of checkpoints and of exp
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
 
 
+class _Split(Struct):
+    """A split of a prepared text. ``kept`` is its number of pairs."""
+
+    kept: int
+
+
+class _Splits(Struct):
+    train: _Split
+
+
+class PairCounts(Struct):
+    """The part of a manifest with the number of training pairs."""
+
+    splits: _Splits
+
+
 class PreparedFile(Struct):
     """Entry of a file in a manifest."""
 

@@ -21,7 +21,7 @@ from msgspec import Struct, ValidationError, convert
 
 from ..console import counted
 from ..errors import UserError, name_some, printable
-from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, check_prepared, sentences_of
+from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, PairCounts, check_prepared, sentences_of
 from ..storage.files import check_size, is_beside, open_regular, read_regular
 from ..storage.json_files import read_json
 from ..storage.manifest import check_file
@@ -296,20 +296,6 @@ class _Manifest(Struct):
     text: dict[str, Any] | None = None
 
 
-class _Split(Struct):
-    kept: int
-
-
-class _Splits(Struct):
-    train: _Split
-
-
-class _Counts(Struct):
-    """The part of a manifest with the number of training pairs."""
-
-    splits: _Splits
-
-
 def read_text_settings(folder: str | Path) -> TextSettings | None:
     """Return the text settings of the prepared data or of the exported model in ``folder``.
 
@@ -396,7 +382,7 @@ def prepared_text(data: str | Path, given: str | Path | None = None) -> Text | N
 def _compare_numbers(data: Path, folder: Path) -> None:
     """Log a warning if a prepared text has another number of training pairs than the data."""
     with suppress(OSError, ValueError, ValidationError):
-        pairs = convert(read_json(folder / MANIFEST), _Counts).splits.train.kept
+        pairs = convert(read_json(folder / MANIFEST), PairCounts).splits.train.kept
         sentences = [number for name, number in sentences_of(data).items() if Path(name).stem == "train"]
         if sentences and pairs not in sentences:
             logger.warning(

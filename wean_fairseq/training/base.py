@@ -18,13 +18,12 @@ from ..evaluation.text_files import read_typed_json
 from ..fields import start_files
 from ..host.command_line import arch_defaults
 from ..ranges import flag
-from ..storage.data_files import MANIFEST
+from ..storage.data_files import MANIFEST, PairCounts
 from ..storage.files import count_lines
 from ..storage.search import kept_search
 from ..text import prepared_text, read_text_settings
 from .defaults import ARCHS_OF
 from .settings import Settings
-from .state import PreparedText
 
 # Options of the task that change what the model reads.
 _OF_TASK = (
@@ -178,7 +177,7 @@ def count_pairs(text: Path, remedy: str) -> int:
         UserError: if its manifest has another number or is broken. The message ends with ``remedy``.
     """
     manifest = text / MANIFEST
-    pairs = read_typed_json(manifest, PreparedText, remedy).splits.train.kept
+    pairs = read_typed_json(manifest, PairCounts, remedy).splits.train.kept
     source = text / "train.src"
     lines = count_lines(source)
     if lines != pairs:

@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
-from msgspec import Struct
-
 from ..console import OneLineParser, print_text, standard_input
 from ..errors import UserError, printable, sentence_of
 from ..storage.files import open_growing, read_regular, sha256_of, write_text
@@ -33,22 +31,6 @@ _FOLDER = re.compile("|".join(["text", "bin", "report", "tables", *chain(*ARCHS_
 _SHOWN = 200  # maximum number of characters of a value in a message
 # Patterns of files that exist only if the settings of a run directory, or the options of a training, have been used.
 _MADE = ("text*/manifest.json", "text/*/manifest.json", "*/checkpoint*.pt", "checkpoint*.pt")
-
-
-class _Split(Struct):
-    """A split of the text. ``kept`` is its number of pairs."""
-
-    kept: int
-
-
-class _Splits(Struct):
-    train: _Split
-
-
-class PreparedText(Struct):
-    """The fields of a text's description that the training needs."""
-
-    splits: _Splits
 
 
 def main(arguments: list[str] | None = None) -> int:
