@@ -264,6 +264,8 @@ def test_a_training_continues_from_a_model(site: Path, trained: tuple[Path, str,
         rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()[4:7]}
         assert list(rows) == ["copy-source", "before", "tuned"], err
         assert rows["before"] == rows["tuned"]
+    report = (folder / "tuned.work" / "report" / "report.md").read_text(encoding="utf-8")
+    assert "\n### Scores on test\n" in report and "\n### Scores on old-test\n" in report
     for name in ("dict.src.txt", "dict.tgt.txt", "text.json", "truecase.model"):
         assert (folder / "tuned" / name).read_bytes() == (folder / "model" / name).read_bytes()
     options = ("beam", "lenpen", "max_len_a", "max_len_b")
