@@ -230,7 +230,7 @@ def test_a_model_is_added_as_the_page_says(data: Path, tmp_path: Path):
     """
     folder = copy_project(tmp_path, "wean_fairseq", "tests")
     shutil.copy(ROOT / "pyproject.toml", folder)
-    shutil.copytree(data, folder / "data-bin")
+    shutil.copytree(data, folder / "runs" / "mine" / "bin")
     new = []
     for block in markdown.blocks(document("docs/adding_a_model.md")):
         if block.language == "diff":
