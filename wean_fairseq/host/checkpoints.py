@@ -109,7 +109,7 @@ def load_checkpoint_to_cpu(
 
 
 def _warn_of_unknown(overrides: dict[str, Any], path: str, state: dict[str, Any]) -> None:
-    """Log a warning for each name in ``--model-overrides`` that is no option of a checkpoint. fairseq ignores it."""
+    """Log a warning for each name in ``--model-overrides`` that a checkpoint lacks. fairseq ignores it."""
     options = set(_options_in(state["cfg"] or {})) | set(vars(state["args"] or Namespace()))
     for name in sorted(overrides.keys() - options):
         logger.warning(
