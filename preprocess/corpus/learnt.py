@@ -1,7 +1,6 @@
 """Learn true-casing and BPE from the training split. The models are stored next to the split."""
 
 import io
-import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from corpus.errors import InputError
 from wean_fairseq.optional import import_optional
+from wean_fairseq.storage.files import HashedFile, write_whole
 from wean_fairseq.text.casing import cased_words
 from wean_fairseq.text.steps import LONGEST_WORD, TextStep
 
@@ -48,11 +48,13 @@ def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
 
 def map_file(path: Path, step: TextStep, finish: TextStep = str) -> None:
     """Apply a step to all lines of a file, in place and atomically. The number of lines is unchanged."""
-    partial = path.with_name(path.name + ".step")
-    with path.open(encoding="utf-8", newline="\n") as old, partial.open("w", encoding="utf-8", newline="\n") as new:
-        for line in old:
-            new.write(finish(step(line.rstrip("\n"))) + "\n")
-    os.replace(partial, path)
+
+    def write(file: HashedFile) -> None:
+        for line in lines_of(path):
+            new_line = finish(step(line.rstrip("\n")))
+            file.write(f"{new_line}\n".encode())
+
+    write_whole(path, write)
 
 
 def lines_of(*paths: Path) -> Iterator[str]:

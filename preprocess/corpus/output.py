@@ -8,19 +8,17 @@
                 split.drop("too long")
             output.facts["rules"] = 200
 
-All files are written to a folder inside a partial folder next to ``path`` (``.wean-<hash of the name>.partial``). This
+All files are written to a folder inside a partial folder next to ``path`` (see ``storage.files.whole_folder``). This
 folder gets its final name when the block ends without an error. The next run removes the partial folder of a killed
 run. If it contains the only copy of an older output, the next run with the same ``path`` restores this output first. If
 a second run starts at the same time, it is rejected.
 """
 
-import fcntl
-import hashlib
 import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -30,16 +28,7 @@ from msgspec import Struct, convert
 from corpus.errors import InputError
 from corpus.reading import read_beginning
 from wean_fairseq.storage.data_files import MANIFEST, PreparedFile, check_prepared
-from wean_fairseq.storage.files import (
-    check_not_current,
-    clear_partial,
-    count_lines,
-    make_new,
-    no_file,
-    put_in_place,
-    remove_partial,
-    sha256_of,
-)
+from wean_fairseq.storage.files import count_lines, no_file, remove_partial, sha256_of, whole_folder
 from wean_fairseq.storage.json_files import read_json
 
 SPLITS = ("train", "valid", "test")
@@ -54,15 +43,6 @@ class _Manifest(Struct):
     files: dict[str, PreparedFile]
     options: dict[str, Any]
     sources: list[PreparedFile] = []
-
-
-def partial_folder(path: Path) -> Path:
-    """Return the folder inside which the content of ``path`` is written first.
-
-    Only this project uses names of this form.
-    """
-    digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()
-    return path.parent / f".wean-{digest[:16]}.partial"
 
 
 class Output:
@@ -88,14 +68,14 @@ class Output:
         overwrite: bool = False,
     ) -> None:
         self.path = path
-        self.folder = self._partial = partial_folder(path)
+        self.folder = path  # replaced by the folder to fill while the output is open
         self.overwrite = overwrite
         self.head: dict[str, Any] = {"script": script, **({"version": version} if version else {}), "options": options}
         self.versions = versions or {}
         self.sources: list[dict[str, Any]] = []
         self.splits: dict[str, Split] = {}
         self.facts: dict[str, Any] = {}
-        self._lock = -1
+        self._opened = ExitStack()
         self._seen: set[Path] = set()
 
     def __enter__(self) -> Self:
@@ -103,19 +83,11 @@ class Output:
         remove_partial(self.path.parent, self.path.name)
         check_free(self.path, self.head["script"], self.overwrite)
         try:
-            check_not_current(self.path)
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._partial.mkdir(exist_ok=True)
-            self._lock = os.open(self._partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(self._lock).st_ino != self._partial.stat().st_ino:
-                raise BlockingIOError  # another run has completed the directory in the meantime
-            self.folder = make_new(self._partial, self.path)
+            new = whole_folder(self.path, replace=self.overwrite, exclusive=True)
+            self.folder = self._opened.enter_context(new)
         except BlockingIOError as error:
-            self._unlock()
             raise InputError(f"{self.path} is being written by another run: wait for it to end.") from error
         except OSError as error:
-            self._unlock()
             raise InputError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
         return self
 
@@ -123,12 +95,13 @@ class Output:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Rename the directory to its final name, or remove the files after an error."""
-        try:
-            if error is None:
-                self._finish()
-        finally:
-            clear_partial(self._partial, self.path)
-            self._unlock()
+        if error is not None:
+            self._opened.__exit__(kind, error, trace)
+            return
+        with self._opened:
+            self.write_text(MANIFEST, json.dumps(self.manifest(), indent=2, ensure_ascii=False) + "\n")
+            # Another program may have created the directory in the meantime.
+            check_free(self.path, self.head["script"], self.overwrite)
 
     def finished(self, sources: Sequence[Path] = ()) -> bool:
         """Return True if the directory exists with the same options and sources.
@@ -205,18 +178,6 @@ class Output:
             **({"versions": self.versions} if self.versions else {}),
             "files": files,
         }
-
-    def _finish(self) -> None:
-        text = json.dumps(self.manifest(), indent=2, ensure_ascii=False) + "\n"
-        self.write_text(MANIFEST, text)
-        # Another program may have created the directory in the meantime.
-        check_free(self.path, self.head["script"], self.overwrite)
-        put_in_place(self._partial, self.path, replace=self.overwrite)
-
-    def _unlock(self) -> None:
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
 
 
 class Split:

@@ -16,7 +16,7 @@ from corpus import output as output_module
 from corpus.binarise import binarise
 from corpus.errors import InputError
 from corpus.leaks import LeakCheck
-from corpus.output import Output, check_free, partial_folder, read_manifest
+from corpus.output import Output, check_free, read_manifest
 from corpus.plain import plain_files
 from corpus.sampling import Draw
 from hypothesis import given, settings
@@ -35,6 +35,12 @@ def make(path, lines=(("a b", "c"),), **options):
             split.write(*pair)
         split.drop("too_long")
     return output
+
+
+def partial_folder(path):
+    """Return the folder in which a run writes the content of ``path``. Two runs at once must use the same name."""
+    digest = hashlib.sha256(path.name.encode()).hexdigest()
+    return path.with_name(f".wean-{digest[:16]}.partial")
 
 
 def contents(folder):
