@@ -21,8 +21,10 @@ from corpus.learning import learner_parser, text_lines
 from corpus.output import Output
 from tqdm import tqdm
 
-from wean_fairseq.optional import hide_broken_torchaudio
+from wean_fairseq.optional import LazyModule, hide_broken_torchaudio
 
+# They take seconds to import, which would delay --help, error messages, and runs with nothing to do.
+tokenizers, torch, transformers = (LazyModule(name) for name in ("tokenizers", "torch", "transformers"))
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 HELD_OUT_EVERY, MOST_HELD_OUT = 20, 512
 MASKED, UNCHANGED, OTHER_PIECE = 0.15, 0.1, 0.1
@@ -57,9 +59,7 @@ def write(options: Namespace, output: Output) -> str:
         raise InputError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
     if options.lr > LARGEST_RATE:
         raise InputError(f"--lr must be at most {LARGEST_RATE:g}, but is {options.lr:g}: the usual rate is 0.001.")
-    transformers = _import_transformers()
-    import torch
-
+    _prepare_transformers()
     vocabulary = learn_vocabulary(options)
     tokenizer = transformers.BertTokenizer(
         vocab={piece: number for number, piece in enumerate(vocabulary)}, do_lower_case=options.lowercase
@@ -85,15 +85,12 @@ def write(options: Namespace, output: Output) -> str:
     return f"wrote {options.output}"
 
 
-def _import_transformers() -> Any:
+def _prepare_transformers() -> None:
     """Import transformers even if torchaudio is broken. Hide its progress bars and advice."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     hide_broken_torchaudio()
-    import transformers
-
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    return transformers
 
 
 def learn_vocabulary(options: Namespace) -> list[str]:
@@ -103,9 +100,7 @@ def learn_vocabulary(options: Namespace) -> list[str]:
     resolve ties. Therefore the characters are passed to it as special tokens in alphabetical order, so that the same
     text always gives the same vocabulary.
     """
-    from tokenizers import BertWordPieceTokenizer
-
-    learner = BertWordPieceTokenizer(lowercase=options.lowercase)
+    learner = tokenizers.BertWordPieceTokenizer(lowercase=options.lowercase)
     inner: set[str] = set()
     for line in text_lines(options.text):
         for word, _ in learner.pre_tokenizer.pre_tokenize_str(learner.normalizer.normalize_str(line)):
@@ -129,8 +124,6 @@ def learn_vocabulary(options: Namespace) -> list[str]:
 
 def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]:
     """Train by masked-word prediction. Return the held-out loss before and after training, in nats per masked piece."""
-    import torch
-
     # Lines with only [CLS] and [SEP] are left out.
     lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]
     out = set(range(0, len(lines), HELD_OUT_EVERY)[:MOST_HELD_OUT])
@@ -171,8 +164,6 @@ def _encoded(options: Namespace, tokenizer: Any) -> Iterator[list[int]]:
 
 def held_out_loss(model: Any, tokenizer: Any, lines: list[list[int]], batch_size: int) -> float:
     """Return the mean loss per masked piece. Every call masks the same pieces."""
-    import torch
-
     chance = torch.Generator().manual_seed(0)
     total, masked = 0.0, 0
     model.eval()
@@ -194,8 +185,6 @@ def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: An
         chance: a ``torch.Generator`` that chooses the pieces.
         device: device of the model.
     """
-    import torch
-
     width = max(map(len, lines))
     ids = torch.tensor([line + [tokenizer.pad_token_id] * (width - len(line)) for line in lines])
     lengths = torch.tensor([len(line) for line in lines])

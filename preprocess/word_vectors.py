@@ -19,6 +19,9 @@ from corpus.errors import InputError
 from corpus.learning import learner_parser, text_lines
 from corpus.output import Output
 
+from wean_fairseq.optional import LazyModule
+
+gensim_models = LazyModule("gensim.models")  # optional, and it takes a second to import
 METHODS = ("skip-gram", "cbow")
 
 
@@ -58,10 +61,8 @@ def parser() -> ArgumentParser:
 def write(options: Namespace, output: Output) -> str:
     """Learn the vectors and write them as text. Return a description with the number of vectors."""
     logging.getLogger("gensim").setLevel(logging.WARNING)
-    from gensim.models import Word2Vec
-
     sentences = _Sentences(options.text)
-    model = Word2Vec(
+    model = gensim_models.Word2Vec(
         vector_size=options.dim,
         window=options.window,
         min_count=options.min_count,

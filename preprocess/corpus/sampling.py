@@ -9,6 +9,8 @@ from array import array
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from corpus.leaks import digest
 
@@ -65,14 +67,11 @@ class Draw:
                     break
         return splits
 
-    def _groups(self, ranks: "np.ndarray") -> "Iterator[np.ndarray]":
+    def _groups(self, ranks: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the connected components of pairs that share sentences, sorted by the sum of their ranks.
 
         The order is random for components of any size.
         """
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
         digests, numbers = np.unique(np.frombuffer(self._sentences, dtype=np.uint64), return_inverse=True)
         links = numbers.astype(np.int32).reshape(-1, 2).T
         graph = coo_array((np.ones(len(ranks), dtype=np.int8), tuple(links)), shape=(len(digests), len(digests)))

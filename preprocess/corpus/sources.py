@@ -161,7 +161,7 @@ class _Parquet(Source):
     def values(self, *, count: bool) -> Iterator[Value]:
         """Yield objects."""
         del count  # Parquet stores text only as UTF-8
-        import duckdb  # duckdb is only needed for Parquet
+        import duckdb  # only Parquet files need duckdb
 
         settings = {"threads": 1, "memory_limit": "150MB", "temp_directory": "", "preserve_insertion_order": True}
         settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
@@ -200,7 +200,7 @@ class _Saved(Source):
         """Yield objects."""
         del count  # Arrow stores text only as UTF-8
         try:
-            import pyarrow as pa  # pyarrow is only needed for these files
+            import pyarrow as pa  # pyarrow is optional, and only these files need it
 
             if tuple(map(int, pa.__version__.split(".")[:3])) < _SAFE_PYARROW:
                 raise ImportError(pa.__version__)
