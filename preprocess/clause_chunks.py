@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from corpus.command import build_parser, one_word, run
+from corpus.command import one_word, preparation_parser, run_preparation
 from corpus.errors import InputError
 from corpus.outputs import rewrite_outputs
 from corpus.plain import plain_files
@@ -30,7 +30,7 @@ CLOSERS = frozenset("'’”」』)）")
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("clause_chunks", __doc__)
+    options = preparation_parser("clause_chunks", __doc__)
     group = options.add_mutually_exclusive_group(required=True)
     group.add_argument("--data", type=Path, metavar="DIR", help="directory with {train,valid,test}.{src,tgt}")
     group.add_argument("--generated", type=Path, metavar="LOG", help="remove the symbol from fairseq-generate's output")
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     if options.data is None:
         return remove(options)
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run
+from corpus.command import preparation_parser, run_preparation
 from corpus.errors import InputError
-from corpus.json_values import parse_line
+from corpus.json_values import parse_json_line
 from corpus.plain import plain_files
 from corpus.preparation import Preparation
 from corpus.references import write_grouped
@@ -27,7 +27,7 @@ RELEASED = {"test": "commongen.test.jsonl", "valid": "commongen.dev.jsonl", "tra
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("commongen", __doc__)
+    options = preparation_parser("commongen", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
     options.add_argument("--sort-concepts", action="store_true", help="put the concepts in alphabetical order")
@@ -67,7 +67,7 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
         InputError: if a line is invalid. The message names the first invalid line.
     """
     for number, line in enumerate(preparation.lines(path), start=1):
-        _, entry, problem = parse_line(line, number)
+        _, entry, problem = parse_json_line(line, number)
         try:
             if problem:
                 raise ValueError(problem)
@@ -106,7 +106,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

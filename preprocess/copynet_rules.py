@@ -17,7 +17,7 @@ from typing import NamedTuple
 from corpus.chance import between, pick
 from corpus.command import EXAMPLES, output_parser, run_once, whole_number
 from corpus.generator import draw_distinct, json_list, sizes_of, write_items
-from corpus.output import Output
+from corpus.output import OutputFolder
 
 VERSION = "1.0"  # must be raised whenever the written bytes change
 COLUMNS = ("src", "tgt", "rule", "type")
@@ -78,7 +78,7 @@ def draw_rules(rng: Random, count: int) -> list[Rule]:
     return rules
 
 
-def fill(template: Template, fillings: dict[str, Template]) -> str:
+def fill_template(template: Template, fillings: dict[str, Template]) -> str:
     """Return the template with every variable replaced by its filling."""
     return " ".join(symbol for item in template for symbol in fillings.get(item, (item,)))
 
@@ -90,7 +90,7 @@ def draw_instance(rng: Random, rules: Sequence[Rule], number: int) -> Instance:
         variable: tuple(pick(rng, SYMBOLS) for _ in range(between(rng, MIN_FILLING, MAX_FILLING)))
         for variable in TYPES[rule.type][0]
     }
-    return Instance(number, fill(rule.source, fillings), fill(rule.target, fillings))
+    return Instance(number, fill_template(rule.source, fillings), fill_template(rule.target, fillings))
 
 
 def draw_splits(rng: Random, rules: Sequence[Rule], per_rule: dict[str, int]) -> Iterator[tuple[str, Instance]]:
@@ -134,7 +134,7 @@ def chance_of_success(rule: Rule, source: str) -> float:
 
     It is 1 unless the border between x and y is ambiguous.
     """
-    targets = Counter(fill(rule.target, fillings) for fillings in find_fillings(rule, tuple(source.split())))
+    targets = Counter(fill_template(rule.target, fillings) for fillings in find_fillings(rule, tuple(source.split())))
     return max(targets.values()) / sum(targets.values())
 
 
@@ -146,18 +146,18 @@ def measure_ceiling(rules: Sequence[Rule], instances: Sequence[Instance]) -> dic
     return {name: round(100 * sum(values) / len(values), 1) for name, values in chances.items()}
 
 
-def build_parser() -> ArgumentParser:
+def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    parser = output_parser("copynet_rules", __doc__)
-    parser.add_argument("--rules", type=whole_number(5, 10_000), default=200, metavar="N", help="rules, of 5 types")
-    parser.add_argument("--train-per-rule", type=EXAMPLES, default=100, metavar="N", help="training instances")
-    parser.add_argument("--valid-per-rule", type=EXAMPLES, default=5, metavar="N", help="validation instances")
-    parser.add_argument("--test-per-rule", type=EXAMPLES, default=100, metavar="N", help="test instances")
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    return parser
+    options = output_parser("copynet_rules", __doc__)
+    options.add_argument("--rules", type=whole_number(5, 10_000), default=200, metavar="N", help="rules, of 5 types")
+    options.add_argument("--train-per-rule", type=EXAMPLES, default=100, metavar="N", help="training instances")
+    options.add_argument("--valid-per-rule", type=EXAMPLES, default=5, metavar="N", help="validation instances")
+    options.add_argument("--test-per-rule", type=EXAMPLES, default=100, metavar="N", help="test instances")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    return options
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Write every instance with the number and the type of its rule, and all rules. Return a description."""
     rng = Random(options.seed)
     rules = draw_rules(rng, options.rules)
@@ -180,7 +180,7 @@ def write(options: Namespace, output: Output) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_once(build_parser(), write, arguments, version=VERSION)
+    return run_once(parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

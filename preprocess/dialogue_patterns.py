@@ -21,7 +21,7 @@ from typing import NamedTuple
 from corpus.chance import pick
 from corpus.command import output_parser, run_once, whole_number
 from corpus.generator import add_sizes, draw_distinct, json_list, sizes_of, write_items
-from corpus.output import SPLITS, Output
+from corpus.output import SPLITS, OutputFolder
 from dialogue_grammar import FORMS, HALVES, PATTERNS, SLOT, Pattern, draw_pool, slots
 
 from wean_fairseq.text.steps import splitter
@@ -75,7 +75,7 @@ def draw_fillers(rng: Random, pattern: Pattern, pools: Pools) -> dict[str, str]:
     return fillers
 
 
-def fill(text: str, fillers: dict[str, str]) -> str:
+def fill_slots(text: str, fillers: dict[str, str]) -> str:
     """Return the text with its slots filled."""
     return SLOT.sub(lambda slot: fillers[slot[1] + slot[2]], text)
 
@@ -101,8 +101,8 @@ def draw_turn(rng: Random, pools: Pools) -> Turn:
     responses = (chosen, *(response for response in pattern.responses if response != chosen))
     return Turn(
         number,
-        fill(pattern.said, fillers),
-        tuple(fill(response, fillers) for response in responses),
+        fill_slots(pattern.said, fillers),
+        tuple(fill_slots(response, fillers) for response in responses),
         kind_of(pattern, chosen),
         tuple(fillers[slot] for slot in slots(pattern.said)),
     )
@@ -152,26 +152,26 @@ def measure(turns: dict[str, list[Turn]], pools: Pools) -> dict[str, object]:
     }
 
 
-def build_parser() -> ArgumentParser:
+def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    parser = output_parser("dialogue_patterns", __doc__)
-    parser.add_argument(
+    options = output_parser("dialogue_patterns", __doc__)
+    options.add_argument(
         "--set", choices=(*SETS, "both"), default="both", help="ds2: no name, place, ... of test is in train"
     )
-    add_sizes(parser, {"train": 6500, "valid": 500, "test": 1500})
-    parser.add_argument(
+    add_sizes(options, {"train": 6500, "valid": 500, "test": 1500})
+    options.add_argument(
         "--pool-size",
         type=whole_number(5, 100_000),
         default=200,
         metavar="N",
         help="maximum of fillers per type",
     )
-    parser.add_argument("--unit", choices=("characters", "jieba"), default="characters", help="tokens")
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    return parser
+    options.add_argument("--unit", choices=("characters", "jieba"), default="characters", help="tokens")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    return options
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Write the turns, the patterns and the fillers of one set. Return a description of the directory."""
     rng, cut = Random(options.seed), splitter(options.unit)
     pools = draw_pools(rng, options.set, options.pool_size)
@@ -193,7 +193,7 @@ def write(options: Namespace, output: Output) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_once(build_parser(), write, arguments, version=VERSION, sets=SETS)
+    return run_once(parser(), write, arguments, version=VERSION, sets=SETS)
 
 
 if __name__ == "__main__":

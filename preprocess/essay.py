@@ -12,7 +12,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run, whole_number
+from corpus.command import preparation_parser, run_preparation, whole_number
 from corpus.errors import InputError
 from corpus.plain import check_distinct, plain_files
 from corpus.preparation import PairWriter, Preparation
@@ -23,7 +23,7 @@ SEPARATOR = "</d>"
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("essay", __doc__)
+    options = preparation_parser("essay", __doc__)
     options.add_argument("--train", type=Path, metavar="FILE", help="released training file")
     options.add_argument("--test", type=Path, metavar="FILE", help="released test file")
     options.add_argument("--data", type=Path, metavar="DIR", help="plain files instead")
@@ -130,7 +130,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

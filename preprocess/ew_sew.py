@@ -15,7 +15,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run
+from corpus.command import preparation_parser, run_preparation
 from corpus.dialects import Dialect, read_rows
 from corpus.errors import InputError
 from corpus.preparation import Preparation
@@ -26,7 +26,7 @@ from wean_fairseq.console import number
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("ew_sew", __doc__)
+    options = preparation_parser("ew_sew", __doc__)
     options.set_defaults(brackets=True)  # spell brackets as TurkCorpus does
     options.add_argument(
         "--match",
@@ -130,7 +130,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 from corpus.command import positive_number, run_once, whole_number
 from corpus.errors import InputError, say
 from corpus.learning import learner_parser, text_lines
-from corpus.output import Output
+from corpus.output import OutputFolder
 from tqdm import tqdm
 
 from wean_fairseq.optional import LazyModule, hide_broken_torchaudio
@@ -53,7 +53,7 @@ def parser() -> ArgumentParser:
     return options
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Create the vocabulary and the model, train the model, and write both. Return a description."""
     if options.dim % options.heads:
         raise InputError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")

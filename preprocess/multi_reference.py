@@ -13,7 +13,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run
+from corpus.command import preparation_parser, run_preparation
 from corpus.errors import InputError
 from corpus.preparation import Preparation
 from corpus.references import ASSET, TURK, write_references
@@ -23,7 +23,7 @@ HELD_OUT = ("test", "valid")
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("multi_reference", __doc__)
+    options = preparation_parser("multi_reference", __doc__)
     options.add_argument("--data", type=Path, metavar="DIR", help="directory with TurkCorpus or ASSET")
     for split in HELD_OUT:
         options.add_argument(f"--{split}", nargs="+", type=Path, metavar="FILE", help="sentences, then references")
@@ -75,7 +75,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

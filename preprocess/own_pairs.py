@@ -23,13 +23,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run, whole_number
+from corpus.command import preparation_parser, run_preparation, whole_number
 from corpus.errors import InputError, say
 from corpus.headers import parse_names
 from corpus.plain import check_distinct, set_missing
 from corpus.preparation import MOST_TOPICS, Preparation
 from corpus.sampling import Draw
-from corpus.tables import Pairs, Table, Texts, open_pairs
+from corpus.tables import Pairs, PairTable, Texts, open_pairs
 
 from wean_fairseq.console import counted, number_or_file
 from wean_fairseq.ranges import flag
@@ -47,7 +47,7 @@ TEXT_OPTIONS = (*TEXT_DEFAULTS, "language", "wordpiece_vocab", "lowercase", "tru
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("own_pairs", __doc__)
+    options = preparation_parser("own_pairs", __doc__)
     options.set_defaults(**dict.fromkeys(TEXT_DEFAULTS))
     options.add_argument(
         "--data", type=Path, nargs="+", metavar="FILE", help="table with both sides; or two text files"
@@ -178,16 +178,17 @@ def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
         paths = list(options.data) if name == "data" else own_files(options, name)
         if paths:
             is_table = len(paths) == 1
+            earlier = (pairs for pairs in pairs_by_split.values() if isinstance(pairs, PairTable) == is_table)
             pairs_by_split[name] = pairs = open_pairs(
                 preparation,
                 paths,
                 columns=options.columns if is_table else None,
                 header=options.header,
                 partly=partly,
-                first=next((pairs for pairs in pairs_by_split.values() if isinstance(pairs, Table) == is_table), None),
+                first=next(earlier, None),
             )
             pairs.survey(keep_duplicates=name != "data")
-    tables = {name: pairs for name, pairs in pairs_by_split.items() if isinstance(pairs, Table)}
+    tables = {name: pairs for name, pairs in pairs_by_split.items() if isinstance(pairs, PairTable)}
     for column in parse_names(options.columns)[2:] if partly and options.columns else ():
         if all(column in table.lacks for table in tables.values()):
             raise InputError(f"no table has a column {column}: take it out of --columns, or correct it.")
@@ -304,7 +305,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs, version="3")
+    return run_preparation(parser(), build, arguments, inputs=inputs, version="3")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run
+from corpus.command import preparation_parser, run_preparation
 from corpus.errors import InputError
 from corpus.output import SPLITS
 from corpus.plain import check_sides
@@ -20,7 +20,7 @@ from corpus.preparation import Preparation
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("parallel_text", __doc__)
+    options = preparation_parser("parallel_text", __doc__)
     for split in SPLITS:
         options.add_argument(
             f"--{split}",
@@ -71,7 +71,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpus import entities, torch7
-from corpus.command import build_parser, run
+from corpus import entities
+from corpus.command import preparation_parser, run_preparation
 from corpus.errors import InputError
 from corpus.output import SIDES, SPLITS
 from corpus.plain import complete_splits
 from corpus.preparation import PairWriter, Preparation
+from corpus.torch7 import read_torch7
 
 ENDS = ("src", "dst")
 ENTITIES = "entities"
@@ -30,7 +31,7 @@ ENTITIES = "entities"
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("pwkp", __doc__)
+    options = preparation_parser("pwkp", __doc__)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="wikismall or wikilarge of the bundle")
     options.add_argument("--name", default="PWKP_108016.tag.80.aner", help="prefix of the file names")
     options.add_argument("--form", choices=("anonymised", "original"), default="anonymised", help="of named entities")
@@ -136,7 +137,7 @@ def _held_out(writer: PairWriter, where: str) -> str:
 def build(options: Namespace, preparation: Preparation) -> None:
     """Write the splits whose files exist."""
     path = map_of(options)
-    table = None if path is None else torch7.load(preparation.output.source(path))
+    table = None if path is None else read_torch7(preparation.output.source(path))
     for split, paths in pairs_of(options).items():
         if options.form == "anonymised":
             with preparation.split(split, SIDES, [ENTITIES]) as writer:
@@ -149,7 +150,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

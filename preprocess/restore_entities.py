@@ -12,7 +12,7 @@ from pathlib import Path
 
 from corpus.entities import restore
 from corpus.errors import InputError
-from corpus.json_values import parse_line
+from corpus.json_values import parse_json_line
 from corpus.outputs import outputs_parser, rewrite_outputs
 from corpus.reading import read_lines
 
@@ -27,7 +27,7 @@ def read_entities(path: Path) -> list[dict[str, str]]:
     """
     entities = []
     for number, line in enumerate(read_lines(path), start=1):
-        _, names, problem = parse_line(line, number)
+        _, names, problem = parse_json_line(line, number)
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             reason = f" ({problem})" if problem else ""
             raise InputError(

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from corpus.command import one_word, output_parser, run_once, whole_number
 from corpus.errors import InputError
-from corpus.output import SIDES, SPLITS, Output
+from corpus.output import SIDES, SPLITS, OutputFolder
 from corpus.reading import read_words
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
@@ -120,7 +120,7 @@ def files_of(folder: Path, split: str) -> list[Path]:
     return [path for path in paths if path.is_file()] if paths[0].is_file() else []
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Write all splits. Return a description of their sizes.
 
     Raises:

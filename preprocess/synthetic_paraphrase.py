@@ -17,7 +17,7 @@ from typing import Any
 from corpus.chance import pick
 from corpus.command import output_parser, run_once, whole_number
 from corpus.generator import add_sizes, draw_distinct, sizes_of, write_items
-from corpus.output import SIDES, SPLITS, Output
+from corpus.output import SIDES, SPLITS, OutputFolder
 from paraphrase_grammar import CUES, TEMPLATES
 from paraphrase_lexicon import surface_sets
 from paraphrase_scene import Scene, Unsuitable
@@ -118,15 +118,15 @@ def measure(splits: dict[str, list[Pair]]) -> dict[str, Any]:
     }
 
 
-def build_parser() -> ArgumentParser:
+def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    parser = output_parser("synthetic_paraphrase", __doc__)
-    add_sizes(parser, {"train": 24000, "valid": 1000, "test": 1000})
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    return parser
+    options = output_parser("synthetic_paraphrase", __doc__)
+    add_sizes(options, {"train": 24000, "valid": 1000, "test": 1000})
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    return options
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Write the pairs. Return a description of the directory."""
     splits = write_items(output, SIDES, draw_splits(Random(options.seed), sizes_of(options)), lambda pair: pair)
     output.facts.update(measure(splits))
@@ -135,7 +135,7 @@ def write(options: Namespace, output: Output) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_once(build_parser(), write, arguments, version=VERSION)
+    return run_once(parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

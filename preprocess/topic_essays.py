@@ -18,7 +18,7 @@ from typing import NamedTuple
 from corpus.chance import pick, shuffle
 from corpus.command import output_parser, run_once, whole_number
 from corpus.generator import add_sizes, draw_distinct, sizes_of, write_items
-from corpus.output import SPLITS, Output
+from corpus.output import SPLITS, OutputFolder
 from essay_grammar import LANGUAGES, ROLES, Domain
 
 VERSION = "1.0"  # must be raised whenever the written bytes change
@@ -94,16 +94,16 @@ def measure(essays: dict[str, list[Essay]]) -> dict[str, object]:
     }
 
 
-def build_parser() -> ArgumentParser:
+def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    parser = output_parser("topic_essays", __doc__)
-    parser.add_argument("--language", choices=tuple(LANGUAGES), default="en", help="English, or Chinese in words")
-    add_sizes(parser, {"train": 4000, "valid": 300, "test": 300}, "essays")
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    return parser
+    options = output_parser("topic_essays", __doc__)
+    options.add_argument("--language", choices=tuple(LANGUAGES), default="en", help="English, or Chinese in words")
+    add_sizes(options, {"train": 4000, "valid": 300, "test": 300}, "essays")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    return options
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Write the essays and the list of topic words. Return a description of the directory."""
     domains = LANGUAGES[options.language]
     drawn = draw_splits(Random(options.seed), domains, sizes_of(options))
@@ -119,7 +119,7 @@ def write(options: Namespace, output: Output) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_once(build_parser(), write, arguments, version=VERSION)
+    return run_once(parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from corpus.command import build_parser, run, whole_number
+from corpus.command import preparation_parser, run_preparation, whole_number
 from corpus.dialects import Dialect, read_rows
 from corpus.errors import InputError
 from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
@@ -36,7 +36,7 @@ Pair = tuple[str, str]
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("twitter_url", __doc__)
+    options = preparation_parser("twitter_url", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the published files")
     options.add_argument("--setting", choices=("c-dnpg", "human"), help="training pairs (c-dnpg)")
@@ -139,7 +139,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs, version="2")
+    return run_preparation(parser(), build, arguments, inputs=inputs, version="2")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from corpus.alignment import Block, Links, align, number_words, smallest_blocks,
 from corpus.chance import between
 from corpus.command import output_parser, run_once, whole_number
 from corpus.errors import InputError
-from corpus.output import SIDES, Output
+from corpus.output import SIDES, OutputFolder
 from corpus.reading import read_words
 from tqdm import tqdm
 
@@ -63,7 +63,7 @@ def sources(options: Namespace) -> list[Path]:
     return [path for paths in files_of(options).values() for path in paths]
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Align the text and write the labels. Return a description with the number of labels.
 
     Raises:
@@ -103,7 +103,7 @@ def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> 
 
 
 def write_labels(
-    output: Output, files: dict[str, list[Path]], links: list[Links], options: Namespace
+    output: OutputFolder, files: dict[str, list[Path]], links: list[Links], options: Namespace
 ) -> dict[str, int]:
     """Choose the phrases of every pair, write the labels, and count the words with each label."""
     counts = Counter(word for _, pair in read_words(files["train"]) for side in pair for word in side)

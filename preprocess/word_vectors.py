@@ -17,7 +17,7 @@ import numpy as np
 from corpus.command import run_once, whole_number
 from corpus.errors import InputError
 from corpus.learning import learner_parser, text_lines
-from corpus.output import Output
+from corpus.output import OutputFolder
 
 from wean_fairseq.optional import LazyModule
 
@@ -58,7 +58,7 @@ def parser() -> ArgumentParser:
     return options
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Learn the vectors and write them as text. Return a description with the number of vectors."""
     logging.getLogger("gensim").setLevel(logging.WARNING)
     sentences = _Sentences(options.text)

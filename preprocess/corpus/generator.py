@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from corpus.command import EXAMPLES
 from corpus.errors import InputError
-from corpus.output import SPLITS, Output
+from corpus.output import SPLITS, OutputFolder
 
 MAX_MISSES = 5000  # a grammar is considered exhausted after this number of repeated items in succession
 _ADJECTIVES = {"train": "training", "valid": "validation", "test": "test"}
@@ -69,7 +69,10 @@ def draw_distinct(
 
 
 def write_items(
-    output: Output, columns: Sequence[str], drawn: Iterable[tuple[str, Item]], row: Callable[[Item], Iterable[str]]
+    output: OutputFolder,
+    columns: Sequence[str],
+    drawn: Iterable[tuple[str, Item]],
+    row: Callable[[Item], Iterable[str]],
 ) -> dict[str, list[Item]]:
     """Write the drawn items to their splits, and return the items of each split.
 

@@ -31,7 +31,7 @@ class Value(NamedTuple):
     problem: str = ""
 
 
-def parse_line(line: str, number: int) -> Value:
+def parse_json_line(line: str, number: int) -> Value:
     """Parse a line of JSON. A repeated name in an object is a problem."""
     try:
         return Value(number, json.loads(line, object_pairs_hook=without_repetition))
@@ -46,7 +46,7 @@ def is_json(path: Path, beginning: str) -> bool:
     """
     if path.name.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")) or _BEGINNING.match(beginning):
         return True
-    return mostly((isinstance(parse_line(line, 0).value, dict) for line in beginning.split("\n")[1:-1]), 0.5)
+    return mostly((isinstance(parse_json_line(line, 0).value, dict) for line in beginning.split("\n")[1:-1]), 0.5)
 
 
 class JsonFile:
@@ -68,7 +68,7 @@ class JsonFile:
         self.replace_bad = replace_bad
         text = "".join(islice(read_blocks(path, None, replace_bad), _SAMPLE_BLOCKS))
         sample = [line for line in islice(text.split("\n"), _SAMPLE) if line.strip()]
-        parsed = [parse_line(line, 1) for line in sample]
+        parsed = [parse_json_line(line, 1) for line in sample]
         alone = [value.value for value in parsed if not value.problem and isinstance(value.value, (dict, list))]
         self.layout = "JSON lines" if alone else "JSON objects"
         # If the file has only one line with an array of rows, the file is an array. If every line is an array of texts,
@@ -86,7 +86,7 @@ class JsonFile:
         if self.layout == "JSON lines":
             for number, line in enumerate(self._lines(counts), start=1):
                 if line.strip():
-                    yield parse_line(line, number)
+                    yield parse_json_line(line, number)
         else:
             yield from self._stream(read_blocks(self.path, counts, self.replace_bad))
 
@@ -168,7 +168,7 @@ def _reason(error: Exception) -> str:
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def pick(value: Any, path: str) -> Any:
+def value_at(value: Any, path: str) -> Any:
     """Return the part of an object at a path such as ``translation.en``. Items of lists are numbered from 1.
 
     Returns:
@@ -183,10 +183,10 @@ def pick(value: Any, path: str) -> Any:
         item = value[name]
     else:
         return None
-    return pick(item, rest) if rest else item
+    return value_at(item, rest) if rest else item
 
 
-def paths_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+def leaves_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield the paths and values of the innermost parts of an object.
 
     Parts at more than ``DEEPEST`` levels are not divided further.
@@ -194,6 +194,6 @@ def paths_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str
     if isinstance(value, (dict, list)) and depth < DEEPEST:
         items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value, start=1)
         for name, child in items:
-            yield from paths_of(child, f"{prefix}.{name}" if prefix else str(name), depth + 1)
+            yield from leaves_of(child, f"{prefix}.{name}" if prefix else str(name), depth + 1)
     else:
         yield prefix, value

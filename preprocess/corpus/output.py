@@ -1,6 +1,6 @@
 """An output directory that is either complete or missing, with files, counts and checksums in a manifest.
 
-    output = Output(path, script="my_rules", version="1.0", options={"seed": 1}, overwrite=args.overwrite)
+    output = OutputFolder(path, script="my_rules", version="1.0", options={"seed": 1}, overwrite=args.overwrite)
     if not output.finished():
         with output:
             with output.split("train") as split:
@@ -45,7 +45,7 @@ class _Manifest(Struct):
     sources: list[PreparedFile] = []
 
 
-class Output:
+class OutputFolder:
     """A directory that has a temporary name until it is complete.
 
     Args:
@@ -73,7 +73,7 @@ class Output:
         self.head: dict[str, Any] = {"script": script, **({"version": version} if version else {}), "options": options}
         self.versions = versions or {}
         self.sources: list[dict[str, Any]] = []
-        self.splits: dict[str, Split] = {}
+        self.splits: dict[str, SplitFiles] = {}
         self.facts: dict[str, Any] = {}
         self._opened = ExitStack()
         self._seen: set[Path] = set()
@@ -150,9 +150,9 @@ class Output:
         self._seen.add(path)
         return path
 
-    def split(self, name: str, sides: Sequence[str] = SIDES) -> "Split":
+    def split(self, name: str, sides: Sequence[str] = SIDES) -> "SplitFiles":
         """Return a context manager that writes a split, with one file ``<name>.<side>`` for each side."""
-        self.splits[name] = Split(self.folder, name, sides)
+        self.splits[name] = SplitFiles(self.folder, name, sides)
         return self.splits[name]
 
     def write_text(self, name: str, text: str) -> None:
@@ -180,7 +180,7 @@ class Output:
         }
 
 
-class Split:
+class SplitFiles:
     """The aligned files of one split. Every line is written to all sides or to none."""
 
     def __init__(self, folder: Path, name: str, sides: Sequence[str] = SIDES) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from corpus import learnt
 from corpus.errors import InputError, say
 from corpus.leaks import LeakCheck
-from corpus.output import SIDES, Output, Split
+from corpus.output import SIDES, OutputFolder, SplitFiles
 from corpus.reading import read_aligned, read_lines
 from wean_fairseq.console import counted
 from wean_fairseq.text import steps
@@ -38,7 +38,7 @@ class Preparation:
         left_out: number of pairs or lines that are in no split, for each reason.
     """
 
-    def __init__(self, output: Output, options: Any) -> None:
+    def __init__(self, output: OutputFolder, options: Any) -> None:
         self.output = output
         self.options = options
         self.text = Text(_settings(options), wordpieces=options.wordpiece_vocab)
@@ -222,7 +222,7 @@ class Looks:
 class PairWriter:
     """Writes the lines of one split. The first side is the source. The other sides are its targets or references."""
 
-    def __init__(self, preparation: Preparation, split: Split) -> None:
+    def __init__(self, preparation: Preparation, split: SplitFiles) -> None:
         self.preparation = preparation
         self.split = split
         self.held_out = split.name != "train"
@@ -278,7 +278,7 @@ class PairWriter:
             self.add(*lines)
 
 
-def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
+def print_summary(output: OutputFolder, name: str, remarks: Iterable[str]) -> None:
     """Print the numbers of kept, dropped, changed and shared lines, and remarks about the text."""
     for remark in remarks:
         say(name, remark)

@@ -35,7 +35,7 @@ from corpus.headers import (
     ordered_keys,
     parse_names,
 )
-from corpus.json_values import is_json, paths_of, pick
+from corpus.json_values import is_json, leaves_of, value_at
 from corpus.plain import check_sides
 from corpus.preparation import Preparation
 from corpus.reading import read_beginning
@@ -184,7 +184,7 @@ class AlignedFiles(Pairs):
             yield number, tuple(sides), ""
 
 
-class Table(Pairs):
+class PairTable(Pairs):
     """A file that contains both sides of all pairs.
 
     Args:
@@ -215,7 +215,7 @@ class Table(Pairs):
         columns: Sequence[str] = (),
         header: str | None = None,
         partly: bool = False,
-        first: "Table | None" = None,
+        first: "PairTable | None" = None,
         advice: str = "Name two of them with --columns A,B (one with a comma in double quotes), or number them from 1.",
     ) -> None:
         super().__init__(preparation, str(path))
@@ -303,7 +303,7 @@ class Table(Pairs):
 
     def _cell(self, value: Any, key: Key) -> Any:
         if not self.positional:
-            return pick(value, str(key))
+            return value_at(value, str(key))
         return value[key] if isinstance(value, list) and int(key) < len(value) else None
 
     def _read_header(self, rows: list[list[str]], columns: Sequence[str], header: str | None) -> None:
@@ -328,7 +328,7 @@ class Table(Pairs):
             names = [one_spaced(name) for name in self.header] + [""] * width
             return dict(enumerate(names[:width]))
         names: dict[Key, str] = {}
-        for path, _ in (part for value in sample for part in paths_of(value) if part[0]):
+        for path, _ in (part for value in sample for part in leaves_of(value) if part[0]):
             names[path] = path
             if len(names) > _MOST_NAMES:  # looking up too many names in each sampled row would take long
                 raise InputError(f"{self.name} has more than {_MOST_NAMES:,} names: give a table with fewer columns.")
@@ -409,7 +409,7 @@ def open_pairs(
     partly: bool = False,
     first: Pairs | None = None,
 ) -> Pairs:
-    """Open one table or two aligned text files. See ``Table``.
+    """Open one table or two aligned text files. See ``PairTable``.
 
     Raises:
         InputError: if the files cannot be read, or the columns are ambiguous.
@@ -418,13 +418,13 @@ def open_pairs(
         if isinstance(first, AlignedFiles):
             check_sides(first.paths, paths)
         return AlignedFiles(preparation, paths)
-    return Table(
+    return PairTable(
         preparation,
         paths[0],
         columns=parse_names(columns) if columns else (),
         header=header,
         partly=partly,
-        first=first if isinstance(first, Table) else None,
+        first=first if isinstance(first, PairTable) else None,
     )
 
 

@@ -15,7 +15,7 @@ _NIL, _NUMBER, _STRING, _TABLE, _BOOLEAN = 0, 1, 2, 3, 5
 _DEEPEST = 50
 
 
-def load(path: Path) -> Any:
+def read_torch7(path: Path) -> Any:
     """Return the value in a file, with dictionaries for tables.
 
     Raises:

@@ -16,7 +16,7 @@ from corpus import output as output_module
 from corpus.binarise import binarise
 from corpus.errors import InputError
 from corpus.leaks import LeakCheck
-from corpus.output import Output, check_free, read_manifest
+from corpus.output import OutputFolder, check_free, read_manifest
 from corpus.plain import plain_files
 from corpus.sampling import Draw
 from hypothesis import given, settings
@@ -30,7 +30,10 @@ from wean_fairseq.storage.files import sha256_of, write_whole
 def make(path, lines=(("a b", "c"),), **options):
     """Write an output with one training split."""
     overwrite = options.pop("overwrite", False)
-    with Output(path, script="me", options=options, overwrite=overwrite) as output, output.split("train") as split:
+    with (
+        OutputFolder(path, script="me", options=options, overwrite=overwrite) as output,
+        output.split("train") as split,
+    ):
         for pair in lines:
             split.write(*pair)
         split.drop("too_long")
@@ -56,16 +59,16 @@ def test_a_changed_file_of_an_earlier_output_is_no_source(tmp_path):
     changed = tmp_path / "text" / "train.src"
     changed.write_text("a\n")
     with pytest.raises(InputError, match=r"train\.src has changed .*/text/manifest\.json: restore it, or delete"):
-        Output(tmp_path / "out", script="me", options={}).source(changed)
+        OutputFolder(tmp_path / "out", script="me", options={}).source(changed)
     for name in ("text/train.tgt", "text/manifest.json"):
-        assert Output(tmp_path / "out", script="me", options={}).source(tmp_path / name).is_file()
+        assert OutputFolder(tmp_path / "out", script="me", options={}).source(tmp_path / name).is_file()
     copied = changed.rename(tmp_path / "train.src")
-    assert Output(tmp_path / "out", script="me", options={}).source(copied) == copied
+    assert OutputFolder(tmp_path / "out", script="me", options={}).source(copied) == copied
 
 
 def test_files_and_manifest(tmp_path):
     (tmp_path / "source").write_text("x\n")
-    with Output(tmp_path / "new" / "out", script="me", options={"seed": 3}, version="7") as output:
+    with OutputFolder(tmp_path / "new" / "out", script="me", options={"seed": 3}, version="7") as output:
         output.source(tmp_path / "source")
         with output.split("train") as split:
             split.write("a b", "c")
@@ -107,7 +110,7 @@ def test_same_content_has_the_same_bytes_everywhere(tmp_path):
 @pytest.mark.parametrize("error", [InputError("no"), KeyboardInterrupt(), OSError(28, "full")])
 def test_error_leaves_nothing(tmp_path, error):
     def fail():
-        with Output(tmp_path / "out", script="me", options={}) as output, output.split("train") as split:
+        with OutputFolder(tmp_path / "out", script="me", options={}) as output, output.split("train") as split:
             split.write("a", "b")
             raise error
 
@@ -121,8 +124,8 @@ def test_killed_run_leaves_nothing_under_the_name_and_the_next_one_cleans_up(tmp
     code = """
 import os, signal, sys
 from pathlib import Path
-from corpus.output import Output
-with Output(Path(sys.argv[1]), script="me", options={}) as output, output.split("train") as split:
+from corpus.output import OutputFolder
+with OutputFolder(Path(sys.argv[1]), script="me", options={}) as output, output.split("train") as split:
     split.write("half", "half")
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -139,7 +142,7 @@ REPLACE_AND_DIE = """
 import os, shutil, signal, subprocess, sys
 from pathlib import Path
 from corpus import binarise
-from corpus.output import Output
+from corpus.output import OutputFolder
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -156,7 +159,7 @@ def break_off(*_, **__):
     return subprocess.CompletedProcess([], 0)
 
 if sys.argv[2] == "text":
-    with Output(Path("text"), script="me", options={}, overwrite=True) as output, output.split("train") as split:
+    with OutputFolder(Path("text"), script="me", options={}, overwrite=True) as output, output.split("train") as split:
         split.write("newer", "newer")
         break_off()
 else:
@@ -224,7 +227,10 @@ def test_nothing_is_overwritten_unless_it_is_an_earlier_output(tmp_path):
     (out / "mine").write_text("do not lose this")
     with pytest.raises(InputError, match="not, or not only"):
         make(out, overwrite=True)
-    with pytest.raises(InputError, match="not, or not only"), Output(out, script="he", options={}, overwrite=True):
+    with (
+        pytest.raises(InputError, match="not, or not only"),
+        OutputFolder(out, script="he", options={}, overwrite=True),
+    ):
         pass
     (tmp_path / "link").symlink_to(out)
     with pytest.raises(InputError, match="not, or not only"):
@@ -255,12 +261,12 @@ def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch):
 def test_a_prepared_source_is_read_once_for_its_checksum(tmp_path, monkeypatch):
     """The manifest next to a source and the manifest of the output need the same checksum."""
     text = tmp_path / "text"
-    with Output(text, script="me", options={}) as output:
+    with OutputFolder(text, script="me", options={}) as output:
         output.write_text("words", "a\n")
     hashed = []
     for module in (data_files, output_module):
         monkeypatch.setattr(module, "sha256_of", lambda path: hashed.append(path.name) or sha256_of(path))
-    other = Output(tmp_path / "other", script="me", options={})
+    other = OutputFolder(tmp_path / "other", script="me", options={})
     other.source(text / "words")
     assert hashed == ["words"]
     assert other.sources[0]["sha256"] == hashlib.sha256(b"a\n").hexdigest()
@@ -276,16 +282,16 @@ def test_finished_output_is_recognised(tmp_path):
     source.write_text("x\n")
 
     def finished(seed, overwrite=False):
-        return Output(out, script="me", options={"seed": seed}, overwrite=overwrite).finished([source])
+        return OutputFolder(out, script="me", options={"seed": seed}, overwrite=overwrite).finished([source])
 
     assert not finished(1)
-    with Output(out, script="me", options={"seed": 1}) as output:
+    with OutputFolder(out, script="me", options={"seed": 1}) as output:
         output.source(source)
         output.write_text("words", "a\n")
     assert finished(1)
     assert not finished(2)
     assert not finished(1, overwrite=True)
-    assert not Output(out, script="he", options={"seed": 1}).finished([source])
+    assert not OutputFolder(out, script="he", options={"seed": 1}).finished([source])
     (out / "words").write_text("b\n")
     with pytest.raises(InputError, match="has changed since its checksum was written"):
         finished(1)
@@ -522,6 +528,6 @@ def test_a_split_without_one_side_is_not_left_out(tmp_path):
     files = {name: {"bytes": 4, "sha256": sha256_of(tmp_path / name)} for name in ("train.src", "train.tgt")}
     lost = {"valid.src": {"bytes": 4, "sha256": "0" * 64}}
     (tmp_path / "manifest.json").write_text(json.dumps({"files": files | lost}))
-    output = Output(tmp_path / "out", script="quora", version="1", options={})
+    output = OutputFolder(tmp_path / "out", script="quora", version="1", options={})
     with pytest.raises(UserError, match=r"valid\.src cannot be read \(No such file or directory\): restore it"):
         output.source(tmp_path / "train.src")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from corpus import dialects
-from corpus.command import build_parser
+from corpus.command import preparation_parser
 from corpus.errors import InputError
 from corpus.headers import is_number
-from corpus.json_values import pick
-from corpus.output import Output
+from corpus.json_values import value_at
+from corpus.output import OutputFolder
 from corpus.preparation import Preparation
 from corpus.tables import open_pairs
 
@@ -63,9 +63,9 @@ class Reader:
     def __call__(self, content: str | bytes, *, name="pairs", paths=None, columns=None, header=None, **options):
         path = self.folder / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        parsed = build_parser("reader", "").parse_args(["--output", "none"])
+        parsed = preparation_parser("reader", "").parse_args(["--output", "none"])
         options = Namespace(**(vars(parsed) | options))
-        preparation = Preparation(Output(self.folder / "out", script="reader", options={}), options)
+        preparation = Preparation(OutputFolder(self.folder / "out", script="reader", options={}), options)
         pairs = open_pairs(preparation, paths or [path], columns=columns, header=header)
         pairs.survey()
         self.said = self.capsys.readouterr().out.replace(f"reader: {path}: ", "")
@@ -484,5 +484,5 @@ def test_unclosed_marks_do_not_read_1000_lines_again_for_each_row(monkeypatch):
 
 def test_a_name_of_many_digits_is_no_number_of_an_item():
     """Python refuses to convert more than 4,300 digits."""
-    assert pick(["a", "b"], "2") == "b"
-    assert pick(["a", "b"], "9" * 5000) is None
+    assert value_at(["a", "b"], "2") == "b"
+    assert value_at(["a", "b"], "9" * 5000) is None
