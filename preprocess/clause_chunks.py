@@ -18,10 +18,11 @@ from itertools import accumulate
 from pathlib import Path
 
 from corpus.command import one_word, preparation_parser, run_preparation
-from corpus.errors import InputError
 from corpus.outputs import rewrite_outputs
 from corpus.plain import plain_files
 from corpus.preparation import MOST_TOPICS, Preparation
+
+from wean_fairseq.errors import UserError
 
 # The enumeration comma is not in this set, because it separates words.
 CLAUSE_ENDS = frozenset(",.;:!?，。；：！？…")
@@ -47,10 +48,10 @@ def parser() -> ArgumentParser:
 def inputs(options: Namespace) -> list[Path]:
     """Return the source files."""
     if options.unit != "words" or options.bpe:
-        raise InputError("the essays must be in tokens already: use --unit and --bpe in the script that prepares them.")
+        raise UserError("the essays must be in tokens already: use --unit and --bpe in the script that prepares them.")
     files = [path for paths in plain_files(options.data).values() for path in paths]
     if not files:
-        raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}.")
+        raise UserError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}.")
     return files
 
 
@@ -149,12 +150,12 @@ def build(options: Namespace, preparation: Preparation) -> None:
             for where, (source, target) in writer.until_full(preparation.aligned_lines(paths)):
                 topics, essay = (preparation.clean(line).split() for line in (source, target))
                 if symbol in essay or symbol in topics:
-                    raise InputError(f"{where} has the word {symbol}: choose another --chunk-symbol.")
+                    raise UserError(f"{where} has the word {symbol}: choose another --chunk-symbol.")
                 if not topics or not essay:
                     writer.split.drop("empty_side")
                     continue
                 if len(topics) > MOST_TOPICS:  # the time grows with their number multiplied by that of the clauses
-                    raise InputError(
+                    raise UserError(
                         f"{where} has {len(topics):,} topics, but at most {MOST_TOPICS} are allowed: prepare the text "
                         "again with fewer topics."
                     )

@@ -16,11 +16,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from corpus.command import positive_number, run_once, whole_number
-from corpus.errors import InputError, say
 from corpus.learning import learner_parser, text_lines
+from corpus.messages import say
 from corpus.output import OutputFolder
 from tqdm import tqdm
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.optional import LazyModule, hide_broken_torchaudio
 
 # They take seconds to import, which would delay --help, error messages, and runs with nothing to do.
@@ -56,9 +57,9 @@ def parser() -> ArgumentParser:
 def write(options: Namespace, output: OutputFolder) -> str:
     """Create the vocabulary and the model, train the model, and write both. Return a description."""
     if options.dim % options.heads:
-        raise InputError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
+        raise UserError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
     if options.lr > LARGEST_RATE:
-        raise InputError(f"--lr must be at most {LARGEST_RATE:g}, but is {options.lr:g}: the usual rate is 0.001.")
+        raise UserError(f"--lr must be at most {LARGEST_RATE:g}, but is {options.lr:g}: the usual rate is 0.001.")
     _prepare_transformers()
     vocabulary = learn_vocabulary(options)
     tokenizer = transformers.BertTokenizer(
@@ -115,7 +116,7 @@ def learn_vocabulary(options: Namespace) -> list[str]:
     )
     pieces = learner.get_vocab()
     if len(pieces) == len(SPECIAL):
-        raise InputError("there is no word in the text.")
+        raise UserError("there is no word in the text.")
     return sorted(pieces, key=pieces.__getitem__)
 
 
@@ -130,7 +131,7 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
     held_out = [lines[number] for number in sorted(out)]
     training = [ids for number, ids in enumerate(lines) if number not in out]
     if not training:
-        raise InputError("pre-training needs two lines of text at least.")
+        raise UserError("pre-training needs two lines of text at least.")
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     before = held_out_loss(model, tokenizer, held_out, options.batch_size)
     chance = torch.Generator().manual_seed(options.seed)
@@ -151,7 +152,7 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
         schedule.step()
     after = held_out_loss(model, tokenizer, held_out, options.batch_size)
     if not math.isfinite(after) or not all(weights.isfinite().all() for weights in model.parameters()):
-        raise InputError(f"the pre-training diverged, so no file is written: lower --lr, which is {options.lr:g}.")
+        raise UserError(f"the pre-training diverged, so no file is written: lower --lr, which is {options.lr:g}.")
     say("make_tiny_bert", f"loss on {len(held_out)} held-out lines: {before:.3f} before, {after:.3f} after")
     return {"lines": len(training), "loss_before": round(before, 3), "loss_after": round(after, 3)}
 

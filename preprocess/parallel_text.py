@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corpus.command import preparation_parser, run_preparation
-from corpus.errors import InputError
 from corpus.output import SPLITS
 from corpus.plain import check_sides
 from corpus.preparation import Preparation
+
+from wean_fairseq.errors import UserError
 
 
 def parser() -> ArgumentParser:
@@ -55,7 +56,7 @@ def inputs(options: Namespace) -> list[Path]:
 def build(options: Namespace, preparation: Preparation) -> None:
     """Write the splits that the options name, held-out splits first."""
     if not (options.train or options.valid or options.test):
-        raise InputError("no input: give --train, --valid or --test with a source and a target file.")
+        raise UserError("no input: give --train, --valid or --test with a source and a target file.")
     for path in options.held_out:
         preparation.hold_out("held out", preparation.lines(path))
     for split in reversed(SPLITS):

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from corpus.command import preparation_parser, run_preparation, whole_number
-from corpus.errors import InputError
 from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
 from corpus.tables import PairTable
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.text import Cleaner
 
 SIZES = {"test": 20_000, "valid": 4_000, "train": 100_000}  # number of pairs drawn from the published file
@@ -49,7 +49,7 @@ def inputs(options: Namespace) -> list[Path]:
     if options.data.is_dir():
         files = [path for paths in plain_files(options.data).values() for path in paths]
         if not files:
-            raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}; or give the .tsv or .csv file.")
+            raise UserError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}; or give the .tsv or .csv file.")
         refuse_choices(options, "question_disjoint")
         return files
     set_missing(options, SIZES)
@@ -88,7 +88,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     for source, target in read_duplicates(table, first=True):
         draw.add(uncounted.clean(source), uncounted.clean(target))
     if len(draw) <= sizes["valid"] + sizes["test"]:
-        raise InputError(
+        raise UserError(
             f"{options.data} has {len(draw):,} duplicate pairs ({preparation.left_out['not_duplicates']:,} rows are "
             f"not duplicates, {preparation.left_out['malformed_rows']:,} are malformed), but --valid and --test alone "
             f"ask for {sizes['valid'] + sizes['test']:,}: ask for fewer, or check the file."

@@ -20,10 +20,11 @@ from pathlib import Path
 
 from corpus.command import preparation_parser, run_preparation, whole_number
 from corpus.dialects import Dialect, read_rows
-from corpus.errors import InputError
 from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
+
+from wean_fairseq.errors import UserError
 
 SIZES = {"train": 110_000, "valid": 1_000, "test": 5_000}  # number of pairs drawn from the published files
 CHOICES = {"setting": "c-dnpg", "votes": 4}  # defaults of the options that select published pairs
@@ -90,7 +91,7 @@ def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, r
     """Return the split of every pair.
 
     Raises:
-        InputError: if there are too few pairs.
+        UserError: if there are too few pairs.
     """
     draw = Draw(seed)
     for pair in pairs:
@@ -100,10 +101,10 @@ def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, r
     return draw.assign(sizes, rest)
 
 
-def too_few(path: Path, number: int, sizes: dict[str, int]) -> InputError:
+def too_few(path: Path, number: int, sizes: dict[str, int]) -> UserError:
     """Return the error for a file with fewer accepted pairs than the options ask for."""
     asked = ", ".join(f"--{split} {size}" for split, size in sizes.items())
-    return InputError(f"{path} has {number:,} accepted pairs, but {asked} asks for more: ask for fewer.")
+    return UserError(f"{path} has {number:,} accepted pairs, but {asked} asks for more: ask for fewer.")
 
 
 def build(options: Namespace, preparation: Preparation) -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 from corpus.command import run_once, whole_number
-from corpus.errors import InputError
 from corpus.learning import learner_parser, text_lines
 from corpus.output import OutputFolder
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.optional import LazyModule
 
 gensim_models = LazyModule("gensim.models")  # optional, and it takes a second to import
@@ -73,10 +73,10 @@ def write(options: Namespace, output: OutputFolder) -> str:
     )
     model.build_vocab(sentences)
     if not len(model.wv):
-        raise InputError(f"no word of the text is seen {options.min_count} times: lower --min-count.")
+        raise UserError(f"no word of the text is seen {options.min_count} times: lower --min-count.")
     model.train(sentences, total_examples=model.corpus_count, epochs=options.epochs)
     if not np.isfinite(model.wv.vectors).all():
-        raise InputError("the training diverged, so no vectors are written: lower --epochs.")
+        raise UserError("the training diverged, so no vectors are written: lower --epochs.")
     model.wv.save_word2vec_format(str(output.folder / "vectors.txt"), binary=False)
     output.facts["vocabulary"] = len(model.wv)
     return (

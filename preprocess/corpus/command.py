@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 from corpus import leaks
 from corpus.binarise import binarise
-from corpus.errors import InputError, say
+from corpus.messages import say
 from corpus.output import OutputFolder, check_free
 from corpus.preparation import Preparation, print_summary
 from wean_fairseq.console import OneLineParser, exit_status, positive_number, whole_number  # noqa: F401 - used by the scripts
+from wean_fairseq.errors import UserError
 from wean_fairseq.optional import versions_of
 from wean_fairseq.ranges import MOST_PROCESSES, flag
 from wean_fairseq.storage.files import no_file
@@ -213,14 +214,14 @@ def _check_binary(options: Namespace, parser: ArgumentParser) -> None:
     if options.binarise is None:
         for name in _BINARY:
             if getattr(options, name) != parser.get_default(name):
-                raise InputError(f"{flag(name)} is for binary data: add --binarise, or leave it out.")
+                raise UserError(f"{flag(name)} is for binary data: add --binarise, or leave it out.")
     elif "," in str(options.output):
-        raise InputError(
+        raise UserError(
             f"{options.output} has a comma, at which fairseq-preprocess splits it: choose another --output."
         )
     for path in options.dictionaries or ():
         if not path.is_file():
-            raise InputError(f"{no_file(path)}: name a dictionary of fairseq-preprocess.")
+            raise UserError(f"{no_file(path)}: name a dictionary of fairseq-preprocess.")
 
 
 def prepare(
@@ -232,14 +233,14 @@ def prepare(
 ) -> None:
     """Write the output directory, unless it already exists with the same options and the same files."""
     if options.lowercase and options.truecase:
-        raise InputError("--lowercase and --truecase exclude one another.")
+        raise UserError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
-        raise InputError("--unknown needs unchanged words: leave out --unit, --bpe and --truecase.")
+        raise UserError("--unknown needs unchanged words: leave out --unit, --bpe and --truecase.")
     steps.check_language(options.unit, "en" if options.language is None else options.language)
     if options.bpe and options.unit == "characters":
-        raise InputError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
+        raise UserError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
     if options.wordpiece_vocab is not None and options.unit != "wordpiece":
-        raise InputError("--wordpiece-vocab is for --unit wordpiece: leave it out, or add that unit.")
+        raise UserError("--wordpiece-vocab is for --unit wordpiece: leave it out, or add that unit.")
     sources = list(dict.fromkeys(sources + [options.wordpiece_vocab] * (options.wordpiece_vocab is not None)))
     output = OutputFolder(
         options.output,
@@ -266,7 +267,7 @@ def is_missing(output: OutputFolder, sources: Sequence[Path]) -> bool:
     If it exists with the same options and files, print this and return False.
 
     Raises:
-        InputError: if the directory must not be written, or if a source is missing.
+        UserError: if the directory must not be written, or if a source is missing.
     """
     script = output.head["script"]
     if output.finished(sources):
@@ -275,7 +276,7 @@ def is_missing(output: OutputFolder, sources: Sequence[Path]) -> bool:
     check_free(output.path, script, output.overwrite)
     for path in sources:  # check the sources before a folder is created
         if not path.is_file():
-            raise InputError(f"{no_file(path)}: name a regular file.")
+            raise UserError(f"{no_file(path)}: name a regular file.")
     return True
 
 

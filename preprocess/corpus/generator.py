@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from tqdm import tqdm
 
 from corpus.command import EXAMPLES
-from corpus.errors import InputError
 from corpus.output import SPLITS, OutputFolder
+from wean_fairseq.errors import UserError
 
 MAX_MISSES = 5000  # a grammar is considered exhausted after this number of repeated items in succession
 _ADJECTIVES = {"train": "training", "valid": "validation", "test": "test"}
@@ -52,7 +52,7 @@ def draw_distinct(
         title: title of the progress bar.
 
     Raises:
-        InputError: if the grammar has too few different items.
+        UserError: if the grammar has too few different items.
     """
     seen: set[Hashable] = set()
     total = sum(counts.values())
@@ -63,7 +63,7 @@ def draw_distinct(
             if seen.isdisjoint(keys(item)):
                 break
         else:
-            raise InputError(f"after {drawn:,} of {total:,} {noun} there is no other one for {split}: {advice}.")
+            raise UserError(f"after {drawn:,} of {total:,} {noun} there is no other one for {split}: {advice}.")
         seen |= keys(item)
         yield split, item
 

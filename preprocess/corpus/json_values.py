@@ -11,9 +11,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from corpus.errors import InputError
 from corpus.headers import index_of, mostly
 from corpus.reading import read_blocks
+from wean_fairseq.errors import UserError
 from wean_fairseq.storage.json_files import without_repetition
 
 DEEPEST = 20  # maximum number of levels in the path to a column
@@ -60,7 +60,7 @@ class JsonFile:
         layout: "JSON lines", "a JSON array" or "JSON objects".
 
     Raises:
-        InputError: if the file cannot be read.
+        UserError: if the file cannot be read.
     """
 
     def __init__(self, path: Path, *, replace_bad: bool = False) -> None:
@@ -81,7 +81,7 @@ class JsonFile:
         """Yield the values of the file. In JSON lines, a malformed line yields a value with a problem.
 
         Raises:
-            InputError: if the rest of the file cannot be read. The message names the line.
+            UserError: if the rest of the file cannot be read. The message names the line.
         """
         if self.layout == "JSON lines":
             for number, line in enumerate(self._lines(counts), start=1):
@@ -99,7 +99,7 @@ class JsonFile:
                 yield from lines
                 parts = [rest]
             elif sum(map(len, parts)) > LONGEST_VALUE:
-                raise InputError(
+                raise UserError(
                     f"{self.path} has a line of more than {LONGEST_VALUE >> 20} MiB: write one row per line."
                 )
         yield "".join(parts)
@@ -131,7 +131,7 @@ class JsonFile:
             elif not closing:
                 following = next(source, None)
                 if following is None and between:
-                    raise InputError(f"{self.path} ends within a JSON array: is the file complete?")
+                    raise UserError(f"{self.path} ends within a JSON array: is the file complete?")
             if following is None:
                 self._refuse_rest(chain([buffer[place + closing :]], source), line)
                 return
@@ -149,12 +149,12 @@ class JsonFile:
         if not more or len(buffer) - place > LONGEST_VALUE:
             if isinstance(error, json.JSONDecodeError):
                 line += buffer.count("\n", place, error.pos)
-            raise InputError(f"line {line} of {self.path} is not JSON ({_reason(error)}).") from error
+            raise UserError(f"line {line} of {self.path} is not JSON ({_reason(error)}).") from error
         return more
 
     def _refuse_rest(self, rest: Iterable[str], line: int) -> None:
         if any(block.strip() for block in rest):
-            raise InputError(f"{self.path} has text after its JSON array, which ends on line {line}.")
+            raise UserError(f"{self.path} has text after its JSON array, which ends on line {line}.")
 
 
 def _is_row(value: list[Any]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 
-from corpus.errors import InputError
+from wean_fairseq.errors import UserError
 from wean_fairseq.optional import import_optional
 from wean_fairseq.storage.files import HashedFile, write_whole
 from wean_fairseq.text.casing import cased_words
@@ -32,7 +32,7 @@ def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
     """Learn ``merges`` merges of byte pair encoding, and write their codes. Extremely long words are left out.
 
     Raises:
-        InputError: if the text is too small to learn from.
+        UserError: if the text is too small to learn from.
     """
     learner = import_optional("subword_nmt.learn_bpe")
     usual = (" ".join(word for word in line.split() if len(word) <= LONGEST_WORD) for line in lines)
@@ -43,7 +43,7 @@ def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
             with quiet:
                 learner.learn_bpe(usual, file, merges)
         except (IndexError, ValueError) as error:  # raised if no pair is left to merge
-            raise InputError(f"the training text has not enough words to learn {merges} merges from.") from error
+            raise UserError(f"the training text has not enough words to learn {merges} merges from.") from error
 
 
 def map_file(path: Path, step: TextStep, finish: TextStep = str) -> None:

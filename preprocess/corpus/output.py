@@ -25,8 +25,8 @@ from typing import Any, Self, TextIO
 
 from msgspec import Struct, convert
 
-from corpus.errors import InputError
 from corpus.reading import read_beginning
+from wean_fairseq.errors import UserError
 from wean_fairseq.storage.data_files import MANIFEST, PreparedFile, check_prepared
 from wean_fairseq.storage.files import count_lines, no_file, remove_partial, sha256_of, whole_folder
 from wean_fairseq.storage.json_files import read_json
@@ -86,9 +86,9 @@ class OutputFolder:
             new = whole_folder(self.path, replace=self.overwrite, exclusive=True)
             self.folder = self._opened.enter_context(new)
         except BlockingIOError as error:
-            raise InputError(f"{self.path} is being written by another run: wait for it to end.") from error
+            raise UserError(f"{self.path} is being written by another run: wait for it to end.") from error
         except OSError as error:
-            raise InputError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
+            raise UserError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
         return self
 
     def __exit__(
@@ -121,7 +121,7 @@ class OutputFolder:
         if checksums != [entry["sha256"] for entry in manifest["sources"]]:
             return False
         if check_prepared(self.path).keys() != manifest["files"].keys():
-            raise InputError(f"{self.path / MANIFEST} is damaged: delete {self.path}, or pass --overwrite.")
+            raise UserError(f"{self.path / MANIFEST} is damaged: delete {self.path}, or pass --overwrite.")
         return True
 
     def source(self, path: Path) -> Path:
@@ -134,18 +134,18 @@ class OutputFolder:
         if path in self._seen:
             return path
         if path.resolve().is_relative_to(self.path.resolve()):
-            raise InputError(f"{path} is in the directory that the output replaces: choose another --output.")
+            raise UserError(f"{path} is in the directory that the output replaces: choose another --output.")
         if not path.is_file():
-            raise InputError(f"{no_file(path)}: name a regular file.")
+            raise UserError(f"{no_file(path)}: name a regular file.")
         if read_beginning(path, 64).count(0) == 64:  # hashing a huge sparse file would take hours
-            raise InputError(f"{path} begins with zero bytes: this is not text.")
+            raise UserError(f"{path} begins with zero bytes: this is not text.")
         try:
             digest = check_prepared(path.parent, [path.name]).get(path.name) or sha256_of(path)
             if path.name in _SPLIT_FILES:
                 check_prepared(path.parent, [name for name in _SPLIT_FILES if not (path.parent / name).exists()])
             entry: dict[str, Any] = {"file": path.name, "bytes": path.stat().st_size, "sha256": digest}
         except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror}.") from error
+            raise UserError(f"cannot read {path}: {error.strerror}.") from error
         self.sources.append(entry)
         self._seen.add(path)
         return path
@@ -235,16 +235,16 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
     """Raise an error if ``path`` must not be replaced. With ``overwrite``, a script may replace its own output.
 
     Raises:
-        InputError: if ``path`` must not be replaced. The message says why.
+        UserError: if ``path`` must not be replaced. The message says why.
     """
     if not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir())):
         return
     if not overwrite:
-        raise InputError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
+        raise UserError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
     manifest = read_manifest(path)
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     if path.is_symlink() or manifest.get("script") != script or not names <= {MANIFEST, *manifest["files"]}:
-        raise InputError(
+        raise UserError(
             f"{path} is not, or not only, an earlier output of {script}: choose another --output, or remove it."
         )
 

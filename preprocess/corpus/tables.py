@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from corpus.errors import InputError, say
 from corpus.headers import (
     Key,
     find_columns,
@@ -36,10 +35,12 @@ from corpus.headers import (
     parse_names,
 )
 from corpus.json_values import is_json, leaves_of, value_at
+from corpus.messages import say
 from corpus.plain import check_sides
 from corpus.preparation import Preparation
 from corpus.reading import read_beginning
 from corpus.sources import open_source
+from wean_fairseq.errors import UserError
 
 _SAMPLE_ROWS = 200
 _SHOWN = 60  # maximum number of characters of a printed sentence
@@ -90,7 +91,7 @@ class Pairs(ABC):
             keep_duplicates: keep exact duplicates.
 
         Raises:
-            InputError: if there is no usable pair.
+            UserError: if there is no usable pair.
         """
         self._say(self.describe())
         digests, same, breaks, example = array("Q"), 0, 0, None
@@ -105,9 +106,9 @@ class Pairs(ABC):
             digest = blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
             digests.append(int.from_bytes(digest, "big"))
         if example is None:
-            raise InputError(f"{self.name} has no usable pair{self.reasons() or ': it has no rows'}.")
+            raise UserError(f"{self.name} has no usable pair{self.reasons() or ': it has no rows'}.")
         if same == len(digests) > 1:
-            raise InputError(
+            raise UserError(
                 f"{self.name} has the same text on both sides of all {same:,} pairs: "
                 "choose two columns or files with different text."
             )
@@ -170,7 +171,7 @@ class AlignedFiles(Pairs):
         for path in paths:
             beginning = read_beginning(path)
             if beginning.startswith(b"PAR1") or is_json(path, beginning.decode("utf-8", "replace").lstrip("\ufeff")):
-                raise InputError(f"{path} is a table, and holds both sides alone: give --data that file only.")
+                raise UserError(f"{path} is a table, and holds both sides alone: give --data that file only.")
 
     def describe(self) -> str:
         """Describe the format in words."""
@@ -180,7 +181,7 @@ class AlignedFiles(Pairs):
         """Yield the pairs of lines."""
         for number, (_, sides) in enumerate(self.preparation.aligned_lines(self.paths, count=count), start=1):
             if number == 1 and all("\t" in side for side in sides):
-                raise InputError(f"{self.paths[0]} and {self.paths[1]} are tables: give --data only one of them.")
+                raise UserError(f"{self.paths[0]} and {self.paths[1]} are tables: give --data only one of them.")
             yield number, tuple(sides), ""
 
 
@@ -204,7 +205,7 @@ class PairTable(Pairs):
         lacks: names of the further references that the table lacks.
 
     Raises:
-        InputError: if the format or the columns are ambiguous.
+        UserError: if the format or the columns are ambiguous.
     """
 
     def __init__(
@@ -224,7 +225,7 @@ class PairTable(Pairs):
         sample = [row.value for row in rows if not row.problem]
         if not sample:
             reason = next((f" of text: line {row.line} is {row.problem}" for row in rows), "")
-            raise InputError(f"{path} has no rows{reason}.")
+            raise UserError(f"{path} has no rows{reason}.")
         self.advice = advice
         self.partly = partly
         self.first_table = first
@@ -265,7 +266,7 @@ class PairTable(Pairs):
         """Yield the rows without the header.
 
         Raises:
-            InputError: if a later row is another header, because then the columns change.
+            UserError: if a later row is another header, because then the columns change.
         """
         first = bool(self.header)
         names = {*self.chosen} if self.header else set()
@@ -279,7 +280,7 @@ class PairTable(Pairs):
                     yield line, None, "repeating the header"
                 first = False
             elif len(names) > 1 and isinstance(value, list) and names <= {one_spaced(_as_text(x) or "") for x in value}:
-                raise InputError(
+                raise UserError(
                     f"line {line} of {self.name} is another header, so the columns change: write each table to its "
                     "own file."
                 )
@@ -331,7 +332,7 @@ class PairTable(Pairs):
         for path, _ in (part for value in sample for part in leaves_of(value) if part[0]):
             names[path] = path
             if len(names) > _MOST_NAMES:  # looking up too many names in each sampled row would take long
-                raise InputError(f"{self.name} has more than {_MOST_NAMES:,} names: give a table with fewer columns.")
+                raise UserError(f"{self.name} has more than {_MOST_NAMES:,} names: give a table with fewer columns.")
         return names
 
     def _choose(self, sample: Sequence[Any], columns: Sequence[str]) -> list[Key]:
@@ -356,16 +357,16 @@ class PairTable(Pairs):
                 keys = [key for key in keys if any(isinstance(self._cell(row, key), str) for row in sample)]
             if len(keys) != 2:
                 problem = "does not tell which columns are the sentences" if keys else "has no columns of text"
-                raise InputError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
+                raise UserError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
             if is_reversed([self.names[key] for key in keys]):
                 problem = "has the target before the source, by the names of its columns"
-                raise InputError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
+                raise UserError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
         for key in keys:
             if mostly(is_number(cell) for cell in cells[key] if cell.strip()):
                 name = self.names[key] or f"number {int(key) + 1}"
                 if not columns:
                     problem = f"has numbers instead of sentences in its column {name}"
-                    raise InputError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
+                    raise UserError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
                 self.notes.append(f"column {name} has numbers")
         return keys
 
@@ -381,7 +382,7 @@ class PairTable(Pairs):
         assert self.first_table is not None, "names are expected only after a first table"
         wanted = f"the columns {' and '.join(self.expected)} of {self.first_table.name}"
         advice = "Give all tables the same names, or number the columns with --columns 1,2."
-        raise InputError(f"{self.name} does not have {wanted} once each. {listing(self.names, advice)}")
+        raise UserError(f"{self.name} does not have {wanted} once each. {listing(self.names, advice)}")
 
     def _check_order(self) -> None:
         """Refuse columns whose names say that source and target are exchanged."""
@@ -390,7 +391,7 @@ class PairTable(Pairs):
             return
         (source, target), (first_source, first_target) = self.chosen[:2], first.chosen[:2]
         if (source and source == first_target) or (target and target == first_source):
-            raise InputError(
+            raise UserError(
                 f"{self.name} has the columns {source} and {target} where {first.name} has {first_source} and "
                 f"{first_target}: choose the columns by their names with --columns A,B."
             )
@@ -412,7 +413,7 @@ def open_pairs(
     """Open one table or two aligned text files. See ``PairTable``.
 
     Raises:
-        InputError: if the files cannot be read, or the columns are ambiguous.
+        UserError: if the files cannot be read, or the columns are ambiguous.
     """
     if len(paths) == 2:
         if isinstance(first, AlignedFiles):

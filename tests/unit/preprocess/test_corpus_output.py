@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from corpus import output as output_module
 from corpus.binarise import binarise
-from corpus.errors import InputError
 from corpus.leaks import LeakCheck
 from corpus.output import OutputFolder, check_free, read_manifest
 from corpus.plain import plain_files
@@ -58,7 +57,7 @@ def test_a_changed_file_of_an_earlier_output_is_no_source(tmp_path):
     make(tmp_path / "text")
     changed = tmp_path / "text" / "train.src"
     changed.write_text("a\n")
-    with pytest.raises(InputError, match=r"train\.src has changed .*/text/manifest\.json: restore it, or delete"):
+    with pytest.raises(UserError, match=r"train\.src has changed .*/text/manifest\.json: restore it, or delete"):
         OutputFolder(tmp_path / "out", script="me", options={}).source(changed)
     for name in ("text/train.tgt", "text/manifest.json"):
         assert OutputFolder(tmp_path / "out", script="me", options={}).source(tmp_path / name).is_file()
@@ -107,7 +106,7 @@ def test_same_content_has_the_same_bytes_everywhere(tmp_path):
     assert contents(tmp_path / "a") == contents(tmp_path / "b" / "c")
 
 
-@pytest.mark.parametrize("error", [InputError("no"), KeyboardInterrupt(), OSError(28, "full")])
+@pytest.mark.parametrize("error", [UserError("no"), KeyboardInterrupt(), OSError(28, "full")])
 def test_error_leaves_nothing(tmp_path, error):
     def fail():
         with OutputFolder(tmp_path / "out", script="me", options={}) as output, output.split("train") as split:
@@ -185,7 +184,7 @@ def test_a_kill_during_the_replacement_loses_no_folder_and_blocks_no_later_run(t
     monkeypatch.setattr("corpus.binarise.subprocess.run", FakePreprocess())
     if moment == "between the moves":
         assert not folder.exists()
-        with pytest.raises(InputError, match="pass --overwrite"):
+        with pytest.raises(UserError, match="pass --overwrite"):
             make(text) if name == "text" else binarise(text, folder, {**SIZES, "words": 3})
         assert contents(folder) == older
     else:
@@ -199,7 +198,7 @@ def test_a_planted_link_with_the_name_of_the_partial_folder_is_not_followed(tmp_
     (tmp_path / "victim").mkdir()
     (tmp_path / "victim" / "thesis.tex").touch()
     partial_folder(tmp_path / "out").symlink_to(tmp_path / "victim")
-    with pytest.raises(InputError, match=r"cannot write .*/out: Not a directory \(.*/\.wean-\w+\.partial\)"):
+    with pytest.raises(UserError, match=r"cannot write .*/out: Not a directory \(.*/\.wean-\w+\.partial\)"):
         make(tmp_path / "out")
     assert (tmp_path / "victim" / "thesis.tex").exists()
 
@@ -209,7 +208,7 @@ def test_two_runs_at_once_are_refused(tmp_path):
     lock = os.open(partial_folder(tmp_path / "out"), os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
     (partial_folder(tmp_path / "out") / "theirs").write_text("x")
-    with pytest.raises(InputError, match="being written by another run"):
+    with pytest.raises(UserError, match="being written by another run"):
         make(tmp_path / "out")
     os.close(lock)
     assert (partial_folder(tmp_path / "out") / "theirs").exists()
@@ -219,21 +218,21 @@ def test_nothing_is_overwritten_unless_it_is_an_earlier_output(tmp_path):
     out = tmp_path / "out"
     make(out)
     before = contents(out)
-    with pytest.raises(InputError, match="exists already: choose another --output, or pass --overwrite"):
+    with pytest.raises(UserError, match="exists already: choose another --output, or pass --overwrite"):
         make(out, [("x", "y")])
     assert contents(out) == before
     make(out, [("x", "y")], overwrite=True)
     assert contents(out)["train.src"] == b"x\n"
     (out / "mine").write_text("do not lose this")
-    with pytest.raises(InputError, match="not, or not only"):
+    with pytest.raises(UserError, match="not, or not only"):
         make(out, overwrite=True)
     with (
-        pytest.raises(InputError, match="not, or not only"),
+        pytest.raises(UserError, match="not, or not only"),
         OutputFolder(out, script="he", options={}, overwrite=True),
     ):
         pass
     (tmp_path / "link").symlink_to(out)
-    with pytest.raises(InputError, match="not, or not only"):
+    with pytest.raises(UserError, match="not, or not only"):
         make(tmp_path / "link", overwrite=True)
     assert (out / "mine").exists()
 
@@ -249,10 +248,10 @@ def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     for path in (Path(), tmp_path / "here"):
-        with pytest.raises(InputError, match=r"cannot write .*: it would replace the current directory"):
+        with pytest.raises(UserError, match=r"cannot write .*: it would replace the current directory"):
             make(path)
     monkeypatch.chdir(tmp_path / "text")
-    with pytest.raises(InputError, match=r"cannot write .*: it would replace the current directory"):
+    with pytest.raises(UserError, match=r"cannot write .*: it would replace the current directory"):
         make(tmp_path / "text", overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "text"]
     assert contents(Path())["train.src"] == b"a b\n"
@@ -272,7 +271,7 @@ def test_a_prepared_source_is_read_once_for_its_checksum(tmp_path, monkeypatch):
     assert other.sources[0]["sha256"] == hashlib.sha256(b"a\n").hexdigest()
     for name in ("words.more", "mine"):
         (text / name).write_text("b\n")
-    with pytest.raises(InputError, match=r"words\.more is not in .*manifest\.json, which lists the other files"):
+    with pytest.raises(UserError, match=r"words\.more is not in .*manifest\.json, which lists the other files"):
         other.source(text / "words.more")
     other.source(text / "mine")
 
@@ -293,7 +292,7 @@ def test_finished_output_is_recognised(tmp_path):
     assert not finished(1, overwrite=True)
     assert not OutputFolder(out, script="he", options={"seed": 1}).finished([source])
     (out / "words").write_text("b\n")
-    with pytest.raises(InputError, match="has changed since its checksum was written"):
+    with pytest.raises(UserError, match="has changed since its checksum was written"):
         finished(1)
     (out / "words").write_text("a\n")
     source.write_text("y\n")
@@ -446,7 +445,7 @@ def test_binary_data_is_made_once(tmp_path, monkeypatch):
         "--joined-dictionary",
         f"--trainpref={tmp_path / 'text/train'}",
     } <= set(line)
-    with pytest.raises(InputError, match="made from other text or options"):
+    with pytest.raises(UserError, match="made from other text or options"):
         binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "words": 30})
     assert binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "separate_dictionaries": 1}, overwrite=True)
     assert "--nwordstgt=40" in fake.lines[-1] and "--joined-dictionary" not in fake.lines[-1]
@@ -459,7 +458,7 @@ def test_damaged_binary_data_is_refused_or_made_again(tmp_path, monkeypatch):
     assert call()
     for change in (Path.unlink, lambda path: path.write_text("cut")):
         change(tmp_path / "bin" / "dict.src.txt")
-        with pytest.raises(InputError, match=r"dict\.src\.txt was changed or removed since it was written: pass"):
+        with pytest.raises(UserError, match=r"dict\.src\.txt was changed or removed since it was written: pass"):
             call()
         assert call(overwrite=True)
         assert not call(overwrite=True)
@@ -472,7 +471,7 @@ def test_the_files_of_the_user_are_not_replaced_by_binary_data(tmp_path, monkeyp
     (tmp_path / "bin" / "checksums.sha256").write_text("")  # written by a training
     assert binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "words": 9}, overwrite=True)
     (tmp_path / "bin" / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"has files that --binarise did not write \(thesis\.txt\): move them"):
+    with pytest.raises(UserError, match=r"has files that --binarise did not write \(thesis\.txt\): move them"):
         binarise(tmp_path / "text", tmp_path / "bin", SIZES, overwrite=True)
     assert (tmp_path / "bin" / "thesis.txt").read_text() == "mine"
 
@@ -480,7 +479,7 @@ def test_the_files_of_the_user_are_not_replaced_by_binary_data(tmp_path, monkeyp
 def test_failing_binarisation_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("corpus.binarise.subprocess.run", FakePreprocess(1))
     make(tmp_path / "text")
-    with pytest.raises(InputError, match="fairseq-preprocess failed: error: no such luck"):
+    with pytest.raises(UserError, match="fairseq-preprocess failed: error: no such luck"):
         binarise(tmp_path / "text", tmp_path / "bin", SIZES)
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
 
@@ -490,7 +489,7 @@ def test_foreign_directory_is_not_replaced_by_binary_data(tmp_path):
     (tmp_path / "bin").mkdir()
     for name in ("mine", "manifest.json"):
         (tmp_path / "bin" / name).write_text("{")
-        with pytest.raises(InputError, match="is not an output of --binarise"):
+        with pytest.raises(UserError, match="is not an output of --binarise"):
             binarise(tmp_path / "text", tmp_path / "bin", SIZES, overwrite=True)
         assert (tmp_path / "bin" / name).read_text() == "{"
 
@@ -506,7 +505,7 @@ def test_binary_data_of_fairseq(tmp_path):
 def test_a_fifo_in_the_place_of_a_manifest_is_not_waited_for(tmp_path):
     (tmp_path / "out").mkdir()
     os.mkfifo(tmp_path / "out" / "manifest.json")
-    with pytest.raises(InputError, match="is not, or not only, an earlier output of x"):
+    with pytest.raises(UserError, match="is not, or not only, an earlier output of x"):
         check_free(tmp_path / "out", "x", overwrite=True)
 
 
@@ -521,7 +520,7 @@ def test_a_split_without_one_side_is_not_left_out(tmp_path):
     """The split was left out without a word, also if the manifest lists its files."""
     for name in ("train.src", "train.tgt", "valid.src"):
         (tmp_path / name).write_text("a b\n")
-    with pytest.raises(InputError, match=r"valid\.src has no valid\.tgt beside it: add it, or move valid\.src"):
+    with pytest.raises(UserError, match=r"valid\.src has no valid\.tgt beside it: add it, or move valid\.src"):
         plain_files(tmp_path)
     (tmp_path / "valid.src").unlink()
     assert [*plain_files(tmp_path)] == ["train"]

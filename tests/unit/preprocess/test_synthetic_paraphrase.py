@@ -14,8 +14,8 @@ PREPROCESS = Path(__file__).resolve().parents[3] / "preprocess"
 sys.path.insert(0, str(PREPROCESS))
 
 import synthetic_paraphrase as generator  # noqa: E402
-from corpus.errors import InputError  # noqa: E402
 
+from wean_fairseq.errors import UserError  # noqa: E402
 from wean_fairseq.text import Text, read_text_settings  # noqa: E402
 
 
@@ -150,18 +150,18 @@ def test_repeated_draws_are_dropped_and_an_exhausted_grammar_is_refused():
     counts = {"train": 3, "valid": 1, "test": 1}
     splits = collect_splits(counts, 1, draw_one_of(5))
     assert sorted(pair[0] for found in splits.values() for pair in found) == [f"source {number}" for number in range(5)]
-    with pytest.raises(InputError, match="after 4 of 5 pairs there is no other one for train: ask for fewer"):
+    with pytest.raises(UserError, match="after 4 of 5 pairs there is no other one for train: ask for fewer"):
         collect_splits(counts, 1, draw_one_of(4))
 
 
 def test_shared_target_counts_as_a_leak():
-    with pytest.raises(InputError, match="after 1 of 3 pairs"):
+    with pytest.raises(UserError, match="after 1 of 3 pairs"):
         collect_splits({"train": 1, "valid": 1, "test": 1}, 1, lambda rng: (str(rng.random()), "same"))
 
 
 def test_exhaustion_is_one_line_on_the_command_line(tmp_path, monkeypatch, capsys):
     def exhausted(*_):
-        raise InputError("there are only 4 pairs")
+        raise UserError("there are only 4 pairs")
 
     monkeypatch.setattr(generator, "draw_splits", exhausted)
     assert generator.main(["--output", str(tmp_path)]) == 2
