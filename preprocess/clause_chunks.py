@@ -19,7 +19,7 @@ from pathlib import Path
 
 from corpus.command import one_word, preparation_parser, run_preparation
 from corpus.outputs import rewrite_outputs
-from corpus.plain import plain_files
+from corpus.plain import plain_files, required_files
 from corpus.preparation import MOST_TOPICS, Preparation
 
 from wean_fairseq.errors import UserError
@@ -49,10 +49,7 @@ def inputs(options: Namespace) -> list[Path]:
     """Return the source files."""
     if options.unit != "words" or options.bpe:
         raise UserError("the essays must be in tokens already: use --unit and --bpe in the script that prepares them.")
-    files = [path for paths in plain_files(options.data).values() for path in paths]
-    if not files:
-        raise UserError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}.")
-    return files
+    return required_files(options.data)
 
 
 def split_clauses(tokens: list[str]) -> list[int]:

@@ -15,8 +15,8 @@ from random import Random
 from typing import NamedTuple
 
 from corpus.chance import between, pick
-from corpus.command import EXAMPLES, output_parser, run_once, whole_number
-from corpus.generator import draw_distinct, json_list, sizes_of, write_items
+from corpus.command import output_parser, run_once, whole_number
+from corpus.generator import EXAMPLES, draw_distinct, json_list, sizes_of, write_items
 from corpus.output import OutputFolder
 
 VERSION = "1.0"  # must be raised whenever the written bytes change

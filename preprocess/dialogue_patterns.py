@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from corpus.chance import pick
+from corpus.chance import between, pick
 from corpus.command import output_parser, run_once, whole_number
 from corpus.generator import add_sizes, draw_distinct, json_list, sizes_of, write_items
 from corpus.output import SPLITS, OutputFolder
@@ -94,7 +94,7 @@ def kind_of(pattern: Pattern, response: str) -> str:
 
 def draw_turn(rng: Random, pools: Pools) -> Turn:
     """Draw a pattern, its fillers, and one of its responses."""
-    number = int(rng.random() * len(PATTERNS))
+    number = between(rng, 0, len(PATTERNS) - 1)
     pattern = PATTERNS[number]
     fillers = draw_fillers(rng, pattern, pools)
     chosen = pick(rng, pattern.responses)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from corpus.command import preparation_parser, run_preparation, whole_number
-from corpus.plain import check_distinct, plain_files
+from corpus.plain import check_distinct, plain_files, required_files
 from corpus.preparation import PairWriter, Preparation
 from corpus.sampling import Draw
 
@@ -40,10 +40,7 @@ def parser() -> ArgumentParser:
 def inputs(options: Namespace) -> list[Path]:
     """Return the source files."""
     if options.data is not None and options.train is None and options.test is None:
-        files = [path for paths in plain_files(options.data).values() for path in paths]
-        if files:
-            return files
-        raise UserError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}.")
+        return required_files(options.data)
     if options.data is not None or options.train is None:
         raise UserError("give either --train (and --test) with released files, or --data with a directory.")
     files = {"--test": options.test, "--train": options.train}

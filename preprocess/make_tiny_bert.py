@@ -12,7 +12,7 @@ import math
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from corpus.command import positive_number, run_once, whole_number
@@ -125,8 +125,8 @@ def learn_vocabulary(options: Namespace) -> list[str]:
 
 def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]:
     """Train by masked-word prediction. Return the held-out loss before and after training, in nats per masked piece."""
-    # Lines with only [CLS] and [SEP] are left out.
-    lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]
+    encoded = (tokenizer(line, truncation=True, max_length=options.max_positions) for line in text_lines(options.text))
+    lines = [line.input_ids for line in encoded if len(line.input_ids) > 2]  # others have only [CLS] and [SEP]
     out = set(range(0, len(lines), HELD_OUT_EVERY)[:MOST_HELD_OUT])
     held_out = [lines[number] for number in sorted(out)]
     training = [ids for number, ids in enumerate(lines) if number not in out]
@@ -155,12 +155,6 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
         raise UserError(f"the pre-training diverged, so no file is written: lower --lr, which is {options.lr:g}.")
     say("make_tiny_bert", f"loss on {len(held_out)} held-out lines: {before:.3f} before, {after:.3f} after")
     return {"lines": len(training), "loss_before": round(before, 3), "loss_after": round(after, 3)}
-
-
-def _encoded(options: Namespace, tokenizer: Any) -> Iterator[list[int]]:
-    """Return the ids of each line, truncated to the maximum length of the model."""
-    for line in text_lines(options.text):
-        yield tokenizer(line, truncation=True, max_length=options.max_positions).input_ids
 
 
 def held_out_loss(model: Any, tokenizer: Any, lines: list[list[int]], batch_size: int) -> float:

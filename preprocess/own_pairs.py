@@ -27,7 +27,7 @@ from corpus.command import preparation_parser, run_preparation, whole_number
 from corpus.headers import parse_names
 from corpus.messages import say
 from corpus.plain import check_distinct, set_missing
-from corpus.preparation import MOST_TOPICS, Preparation
+from corpus.preparation import MOST_TOPICS, Preparation, items_of
 from corpus.sampling import Draw
 from corpus.tables import Pairs, PairTable, Texts, open_pairs
 
@@ -293,13 +293,10 @@ def build(options: Namespace, preparation: Preparation) -> None:
             pairs = pairs_by_split[split]
             write_held_out(preparation, split, texts_of(preparation, pairs), pairs.references)
         else:
-            drawn = (
-                texts for chosen, texts in zip(splits, texts_of(preparation, data), strict=True) if chosen == split
-            )
+            drawn = items_of(split, splits, texts_of(preparation, data))
             write_held_out(preparation, split, drawn, data.references)
     with preparation.split("train") as writer:
-        train = zip(splits, texts_of(preparation, data), strict=True)
-        writer.add_all(texts[:2] for chosen, texts in train if chosen == "train")
+        writer.add_all(texts[:2] for texts in items_of("train", splits, texts_of(preparation, data)))
     for sentence in small_splits({name: split.kept for name, split in preparation.output.splits.items()}):
         say("own_pairs", f"warning: {sentence}: give more pairs, or your own files as test and valid")
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from corpus.command import preparation_parser, run_preparation, whole_number
-from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
+from corpus.plain import plain_files, refuse_choices, required_files, set_missing, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
 from corpus.tables import PairTable
@@ -47,9 +47,7 @@ def inputs(options: Namespace) -> list[Path]:
     """
     options.unit = options.unit or ("words" if options.data.is_dir() else "moses")
     if options.data.is_dir():
-        files = [path for paths in plain_files(options.data).values() for path in paths]
-        if not files:
-            raise UserError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}; or give the .tsv or .csv file.")
+        files = required_files(options.data, "; or give the .tsv or .csv file")
         refuse_choices(options, "question_disjoint")
         return files
     set_missing(options, SIZES)

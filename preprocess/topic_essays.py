@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from corpus.chance import pick, shuffle
+from corpus.chance import between, pick, shuffle
 from corpus.command import output_parser, run_once, whole_number
 from corpus.generator import add_sizes, draw_distinct, sizes_of, write_items
 from corpus.output import SPLITS, OutputFolder
@@ -52,7 +52,7 @@ def write_essay(rng: Random, domain: Domain, topics: dict[str, str]) -> list[str
     sentences = [told.pop("scene", "") or pick(rng, domain.plain["opening"])]
     closing = told.pop("feeling", "") or pick(rng, domain.plain["closing"])
     sentences += [told[role] for role in ROLES if role in told]
-    extra = int(rng.random() * 2) + (len(topics) <= 2)  # short essays get additional sentences
+    extra = between(rng, 0, 1) + (len(topics) <= 2)  # short essays get additional sentences
     return [*sentences, *shuffle(rng, domain.plain["more"])[:extra], closing]
 
 

@@ -23,7 +23,6 @@ from wean_fairseq.storage.files import no_file
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
-EXAMPLES = whole_number(1, 10_000_000)  # argparse type for numbers of examples. Larger numbers are typing errors
 _BINARY = ("words", "threshold", "workers", "separate_dictionaries", "raw_data", "dictionaries")  # of --binarise
 # Options that do not change the text, or that name files whose checksums are recorded.
 _NOT_CONTENT = ("output", "overwrite", "binarise", *_BINARY)

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from corpus.command import EXAMPLES
+from corpus.command import whole_number
 from corpus.output import SPLITS, OutputFolder
 from wean_fairseq.errors import UserError
 
 MAX_MISSES = 5000  # a grammar is considered exhausted after this number of repeated items in succession
+EXAMPLES = whole_number(1, 10_000_000)  # argparse type for numbers of examples. Larger numbers are typing errors
 _ADJECTIVES = {"train": "training", "valid": "validation", "test": "test"}
 Item = TypeVar("Item")
 

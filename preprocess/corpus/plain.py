@@ -18,6 +18,18 @@ def plain_files(folder: Path) -> dict[str, list[Path]]:
     return complete_splits({split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)})
 
 
+def required_files(folder: Path, remark: str = "") -> list[Path]:
+    """Return the files of all splits in the folder.
+
+    Raises:
+        UserError: if there are none. ``remark`` is added to the message.
+    """
+    files = [path for paths in plain_files(folder).values() for path in paths]
+    if not files:
+        raise UserError(f"{folder} has no {{train,valid,test}}.{{src,tgt}}{remark}.")
+    return files
+
+
 def complete_splits(files: Mapping[str, list[Path]]) -> dict[str, list[Path]]:
     """Return the splits whose files exist.
 

@@ -140,7 +140,7 @@ class Preparation:
         """
         for split in splits:
             with self.split(split) as writer:
-                writer.add_all(pair for chosen, pair in zip(drawn, pairs(), strict=True) if chosen == split)
+                writer.add_all(items_of(split, drawn, pairs()))
 
     def finish(self) -> None:
         """Apply the learnt steps, and record the counts and the text settings in the manifest."""
@@ -277,6 +277,11 @@ class PairWriter:
         """Add sources with their targets or references, until the split has reached the limit of a trial run."""
         for lines in self.until_full(pairs):
             self.add(*lines)
+
+
+def items_of(split: str, drawn: Iterable[str], items: Iterable[Item]) -> Iterator[Item]:
+    """Return the items of one split. ``drawn`` has the split of each item."""
+    return (item for chosen, item in zip(drawn, items, strict=True) if chosen == split)
 
 
 def print_summary(output: OutputFolder, name: str, remarks: Iterable[str]) -> None:
