@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from corpus.headers import index_of, mostly
-from corpus.reading import read_blocks
+from corpus.reading import Row, read_blocks
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage.json_files import without_repetition
 
@@ -23,20 +23,12 @@ _SPACE = re.compile(r"\s*")
 _BEGINNING = re.compile(r"""\s*(\{\s*(["'}]|$)|\[\s*([\[{"'\]]|$))""")
 
 
-class Value(NamedTuple):
-    """One JSON value, with the number of its first line and its problem, if any."""
-
-    line: int
-    value: Any
-    problem: str = ""
-
-
-def parse_json_line(line: str, number: int) -> Value:
+def parse_json_line(line: str, number: int) -> Row:
     """Parse a line of JSON. A repeated name in an object is a problem."""
     try:
-        return Value(number, json.loads(line, object_pairs_hook=without_repetition))
+        return Row(number, json.loads(line, object_pairs_hook=without_repetition))
     except (ValueError, RecursionError) as error:
-        return Value(number, None, _reason(error))
+        return Row(number, None, _reason(error))
 
 
 def is_json(path: Path, beginning: str) -> bool:
@@ -77,7 +69,7 @@ class JsonFile:
         if sample and sample[0].lstrip().startswith("[") and (nested or parsed[0].problem):
             self.layout = "a JSON array"
 
-    def values(self, counts: Counter[str] | None = None) -> Iterator[Value]:
+    def values(self, counts: Counter[str] | None = None) -> Iterator[Row]:
         """Yield the values of the file. In JSON lines, a malformed line yields a value with a problem.
 
         Raises:
@@ -104,7 +96,7 @@ class JsonFile:
                 )
         yield "".join(parts)
 
-    def _stream(self, blocks: Iterable[str]) -> Iterator[Value]:
+    def _stream(self, blocks: Iterable[str]) -> Iterator[Row]:
         """Decode values from the blocks. While a value is incomplete, more blocks are added."""
         decoder = json.JSONDecoder(object_pairs_hook=without_repetition)
         source = iter(blocks)
@@ -124,7 +116,7 @@ class JsonFile:
                 except (ValueError, RecursionError) as error:
                     following = self._more(source, buffer, place, error, line)
                 else:
-                    yield Value(line, value)
+                    yield Row(line, value)
                     line += buffer.count("\n", place, end)
                     place, between = end, between and ","
                     continue

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, NoReturn, cast
+from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from tqdm import tqdm
 
@@ -39,6 +39,17 @@ _NO_TEXT = {
     b"SQLite format 3": "is an SQLite database: export the table as CSV",
     b"%PDF": "is a PDF: copy its text into a text file",
 }
+
+
+class Row(NamedTuple):
+    """A row of a table, with the number of its first line and its problem, if any.
+
+    Its value is a list of cells, or a JSON value.
+    """
+
+    line: int
+    value: Any
+    problem: str = ""
 
 
 def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool = False) -> Iterator[str]:

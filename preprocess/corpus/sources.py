@@ -16,9 +16,9 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from corpus.dialects import OPEN_MARK, Dialect, Evidence, candidates, choose_dialect, prefer, read_rows
-from corpus.json_values import JsonFile, Value, is_json
+from corpus.json_values import JsonFile, is_json
 from corpus.preparation import Preparation
-from corpus.reading import opened, read_beginning
+from corpus.reading import Row, opened, read_beginning
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage.files import most_unpacked
 from wean_fairseq.storage.saved_tables import arrow_files
@@ -50,7 +50,7 @@ class Source(ABC):
         self.notes: list[str] = []
 
     @abstractmethod
-    def values(self, *, count: bool) -> Iterator[Value]:
+    def values(self, *, count: bool) -> Iterator[Row]:
         """Yield all rows, including those with a problem."""
 
 
@@ -82,10 +82,9 @@ class _Delimited(Source):
         self.dialect = self._settle(dialect)
         self.kind = f"{'TSV' if self.dialect.delimiter == chr(9) else 'CSV'}, {self.dialect.describe()}"
 
-    def values(self, *, count: bool) -> Iterator[Value]:
-        """Yield the rows of the text."""
-        for row in read_rows(self._lines(count=count), self.dialect):
-            yield Value(row.line, row.cells, row.problem)
+    def values(self, *, count: bool) -> Iterator[Row]:
+        """Return the rows of the text."""
+        return read_rows(self._lines(count=count), self.dialect)
 
     def _lines(self, *, count: bool) -> Iterator[str]:
         lines = self.preparation.lines(self.path, count=count)
@@ -140,17 +139,17 @@ class _Json(Source):
         if self.wrapped:
             self.kind = "one JSON object with all rows in it"
 
-    def values(self, *, count: bool) -> Iterator[Value]:
+    def values(self, *, count: bool) -> Iterator[Row]:
         """Yield objects or lists."""
         counts = self.preparation.cleaner.counts if count else None
-        for value in self.file.values(counts):
+        for row in self.file.values(counts):
             if self.wrapped:
-                rows = rows_of_object(value.value, self.path) or ()
-                yield from (Value(number, row) for number, row in enumerate(rows, start=1))
-            elif value.problem or isinstance(value.value, (dict, list)):
-                yield value
+                values = rows_of_object(row.value, self.path) or ()
+                yield from (Row(number, value) for number, value in enumerate(values, start=1))
+            elif row.problem or isinstance(row.value, (dict, list)):
+                yield row
             else:
-                yield Value(value.line, None, "neither a JSON object nor a list")
+                yield Row(row.line, None, "neither a JSON object nor a list")
 
 
 class _Parquet(Source):
@@ -158,7 +157,7 @@ class _Parquet(Source):
 
     kind = "Parquet"
 
-    def values(self, *, count: bool) -> Iterator[Value]:
+    def values(self, *, count: bool) -> Iterator[Row]:
         """Yield objects."""
         del count  # Parquet stores text only as UTF-8
         import duckdb  # only Parquet files need duckdb
@@ -181,7 +180,7 @@ class _Parquet(Source):
                             raise UserError(
                                 f"{self.path} is {_PARQUET_RATIO} times larger when it is unpacked: save it as CSV."
                             )
-                        yield Value(number, dict(zip(names, row, strict=True)))
+                        yield Row(number, dict(zip(names, row, strict=True)))
         except duckdb.Error as error:
             raise UserError(f"cannot read {self.path}: {str(error).splitlines()[0]}.") from error
 
@@ -196,7 +195,7 @@ class _Saved(Source):
         self.path = path
         self.notes = []
 
-    def values(self, *, count: bool) -> Iterator[Value]:
+    def values(self, *, count: bool) -> Iterator[Row]:
         """Yield objects."""
         del count  # Arrow stores text only as UTF-8
         try:
@@ -218,7 +217,7 @@ class _Saved(Source):
                         batch.validate(full=True)  # PyArrow could read outside of a damaged batch
                         for row in batch.to_pylist():
                             number += 1
-                            yield Value(number, row)
+                            yield Row(number, row)
             except (pa.ArrowException, OSError, struct.error, UnicodeDecodeError) as error:
                 raise UserError(f"cannot read {file}: {[*str(error).splitlines(), 'it is damaged'][0]}.") from error
 

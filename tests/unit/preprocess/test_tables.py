@@ -468,7 +468,7 @@ def test_any_number_of_lines_may_be_joined_by_backslashes():
     """3,000 lines ended in a RecursionError. Closed form: each line break becomes part of the cell around it."""
     dialect = dialects.Dialect(",", quote='"', escapes=True)
     (row,) = dialects.read_rows(["x,y\\"] * 3000 + ["x,y"], dialect)
-    assert row.cells == ["x", *["y\nx"] * 3000, "y"]
+    assert row.value == ["x", *["y\nx"] * 3000, "y"]
 
 
 def test_unclosed_marks_do_not_read_1000_lines_again_for_each_row(monkeypatch):
@@ -478,7 +478,7 @@ def test_unclosed_marks_do_not_read_1000_lines_again_for_each_row(monkeypatch):
     short, long = ['"a', *["b"] * 8, 'c",d'], ['"a', *["b"] * 18, 'c",d']
     rows = list(dialects.read_rows([*short, *long, 'a"," b'] + ["x,y"] * 999 + [*short, *long], dialect))
     whole = ["\n".join(["a", *["b"] * number, "c"]) for number in (8, 18)]
-    assert [row.cells[0] for row in rows if not row.problem and row.cells != ["x", "y"]][:3] == [*whole, whole[0]]
+    assert [row.value[0] for row in rows if not row.problem and row.value != ["x", "y"]][:3] == [*whole, whole[0]]
     assert [row.line for row in rows if row.problem == dialects.OPEN_MARK] == [31, 1041]
 
 
