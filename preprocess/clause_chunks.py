@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from corpus.command import build_parser, one_word, run
-from corpus.errors import InputError
+from corpus.command import one_word, preparation_parser, run_preparation
 from corpus.outputs import rewrite_outputs
-from corpus.plain import plain_files
+from corpus.plain import plain_files, required_files
 from corpus.preparation import MOST_TOPICS, Preparation
+
+from wean_fairseq.errors import UserError
 
 # The enumeration comma is not in this set, because it separates words.
 CLAUSE_ENDS = frozenset(",.;:!?，。；：！？…")
@@ -30,7 +31,7 @@ CLOSERS = frozenset("'’”」』)）")
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("clause_chunks", __doc__)
+    options = preparation_parser("clause_chunks", __doc__)
     group = options.add_mutually_exclusive_group(required=True)
     group.add_argument("--data", type=Path, metavar="DIR", help="directory with {train,valid,test}.{src,tgt}")
     group.add_argument("--generated", type=Path, metavar="LOG", help="remove the symbol from fairseq-generate's output")
@@ -47,11 +48,8 @@ def parser() -> ArgumentParser:
 def inputs(options: Namespace) -> list[Path]:
     """Return the source files."""
     if options.unit != "words" or options.bpe:
-        raise InputError("the essays must be in tokens already: use --unit and --bpe in the script that prepares them.")
-    files = [path for paths in plain_files(options.data).values() for path in paths]
-    if not files:
-        raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}.")
-    return files
+        raise UserError("the essays must be in tokens already: use --unit and --bpe in the script that prepares them.")
+    return required_files(options.data)
 
 
 def split_clauses(tokens: list[str]) -> list[int]:
@@ -149,12 +147,12 @@ def build(options: Namespace, preparation: Preparation) -> None:
             for where, (source, target) in writer.until_full(preparation.aligned_lines(paths)):
                 topics, essay = (preparation.clean(line).split() for line in (source, target))
                 if symbol in essay or symbol in topics:
-                    raise InputError(f"{where} has the word {symbol}: choose another --chunk-symbol.")
+                    raise UserError(f"{where} has the word {symbol}: choose another --chunk-symbol.")
                 if not topics or not essay:
                     writer.split.drop("empty_side")
                     continue
                 if len(topics) > MOST_TOPICS:  # the time grows with their number multiplied by that of the clauses
-                    raise InputError(
+                    raise UserError(
                         f"{where} has {len(topics):,} topics, but at most {MOST_TOPICS} are allowed: prepare the text "
                         "again with fewer topics."
                     )
@@ -182,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     if options.data is None:
         return remove(options)
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

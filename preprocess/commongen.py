@@ -14,20 +14,21 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run
-from corpus.errors import InputError
-from corpus.json_values import parse_line
+from corpus.command import preparation_parser, run_preparation
+from corpus.json_values import parse_json_line
 from corpus.plain import plain_files
 from corpus.preparation import Preparation
 from corpus.references import write_grouped
 from msgspec import Struct, convert
+
+from wean_fairseq.errors import UserError
 
 RELEASED = {"test": "commongen.test.jsonl", "valid": "commongen.dev.jsonl", "train": "commongen.train.jsonl"}
 
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("commongen", __doc__)
+    options = preparation_parser("commongen", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
     options.add_argument("--sort-concepts", action="store_true", help="put the concepts in alphabetical order")
@@ -49,7 +50,7 @@ def inputs(options: Namespace) -> list[Path]:
     options.unit = options.unit or ("moses" if released(options) else "words")
     files = list(released(options).values()) or [path for paths in plain_files(options.data).values() for path in paths]
     if not files:
-        raise InputError(f"{options.data} has neither {RELEASED['train']} nor {{train,valid}}.{{src,tgt}}.")
+        raise UserError(f"{options.data} has neither {RELEASED['train']} nor {{train,valid}}.{{src,tgt}}.")
     return files
 
 
@@ -64,16 +65,16 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
     """Yield the concepts and the sentences of each line.
 
     Raises:
-        InputError: if a line is invalid. The message names the first invalid line.
+        UserError: if a line is invalid. The message names the first invalid line.
     """
     for number, line in enumerate(preparation.lines(path), start=1):
-        _, entry, problem = parse_line(line, number)
+        _, entry, problem = parse_json_line(line, number)
         try:
             if problem:
                 raise ValueError(problem)
             concept_set = convert(entry, ConceptSet)
         except ValueError as error:  # this includes values of a wrong type
-            raise InputError(f"line {number} of {path} is not a concept set with sentences ({error}).") from error
+            raise UserError(f"line {number} of {path} is not a concept set with sentences ({error}).") from error
         concepts = concept_set.concept_set.split("#")
         if preparation.options.sort_concepts:
             concepts.sort()
@@ -106,7 +107,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

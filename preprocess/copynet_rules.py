@@ -7,20 +7,17 @@ The script writes {train,valid,test}.{src,tgt}, the number and type of the rule 
 on every machine.
 """
 
-import argparse
-import json
 import sys
+from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
 from corpus.chance import between, pick
-from corpus.command import EXAMPLES, output_parser, run_once, whole_number
-from corpus.generator import draw_distinct
-from corpus.output import SPLITS, Output
-from tqdm import tqdm
+from corpus.command import output_parser, run_once, whole_number
+from corpus.generator import EXAMPLES, draw_distinct, json_list, sizes_of, write_items
+from corpus.output import OutputFolder
 
 VERSION = "1.0"  # must be raised whenever the written bytes change
 COLUMNS = ("src", "tgt", "rule", "type")
@@ -81,7 +78,7 @@ def draw_rules(rng: Random, count: int) -> list[Rule]:
     return rules
 
 
-def fill(template: Template, fillings: dict[str, Template]) -> str:
+def fill_template(template: Template, fillings: dict[str, Template]) -> str:
     """Return the template with every variable replaced by its filling."""
     return " ".join(symbol for item in template for symbol in fillings.get(item, (item,)))
 
@@ -93,7 +90,7 @@ def draw_instance(rng: Random, rules: Sequence[Rule], number: int) -> Instance:
         variable: tuple(pick(rng, SYMBOLS) for _ in range(between(rng, MIN_FILLING, MAX_FILLING)))
         for variable in TYPES[rule.type][0]
     }
-    return Instance(number, fill(rule.source, fillings), fill(rule.target, fillings))
+    return Instance(number, fill_template(rule.source, fillings), fill_template(rule.target, fillings))
 
 
 def draw_splits(rng: Random, rules: Sequence[Rule], per_rule: dict[str, int]) -> Iterator[tuple[str, Instance]]:
@@ -137,7 +134,7 @@ def chance_of_success(rule: Rule, source: str) -> float:
 
     It is 1 unless the border between x and y is ambiguous.
     """
-    targets = Counter(fill(rule.target, fillings) for fillings in find_fillings(rule, tuple(source.split())))
+    targets = Counter(fill_template(rule.target, fillings) for fillings in find_fillings(rule, tuple(source.split())))
     return max(targets.values()) / sum(targets.values())
 
 
@@ -149,58 +146,41 @@ def measure_ceiling(rules: Sequence[Rule], instances: Sequence[Instance]) -> dic
     return {name: round(100 * sum(values) / len(values), 1) for name, values in chances.items()}
 
 
-def write_output(output: Output, rules: Sequence[Rule], instances: Iterable[tuple[str, Instance]]) -> None:
-    """Write every instance with the number and the type of its rule, the rules, and the facts for the manifest."""
-    tested = []
-    with ExitStack() as stack:
-        files = {name: stack.enter_context(output.split(name, COLUMNS)) for name in SPLITS}
-        for name, instance in instances:
-            files[name].write(instance.source, instance.target, str(instance.rule), rules[instance.rule].type)
-            if name == "test":
-                tested.append(instance)
-    output.write_text(RULES_FILE, format_rules(rules))
-    output.facts["remark"] = REMARK
-    output.facts["rules"] = dict(Counter(rule.type for rule in rules))
-    output.facts["highest_test_accuracy"] = measure_ceiling(rules, tested)
+def parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    options = output_parser("copynet_rules", __doc__)
+    options.add_argument("--rules", type=whole_number(5, 10_000), default=200, metavar="N", help="rules, of 5 types")
+    options.add_argument("--train-per-rule", type=EXAMPLES, default=100, metavar="N", help="training instances")
+    options.add_argument("--valid-per-rule", type=EXAMPLES, default=5, metavar="N", help="validation instances")
+    options.add_argument("--test-per-rule", type=EXAMPLES, default=100, metavar="N", help="test instances")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    return options
 
 
-def format_rules(rules: Sequence[Rule]) -> str:
-    """Return the rules as JSON, one per line."""
-    listed = [
+def write(options: Namespace, output: OutputFolder) -> str:
+    """Write every instance with the number and the type of its rule, and all rules. Return a description."""
+    rng = Random(options.seed)
+    rules = draw_rules(rng, options.rules)
+    instances = write_items(
+        output,
+        COLUMNS,
+        draw_splits(rng, rules, sizes_of(options, "_per_rule")),
+        lambda instance: (instance.source, instance.target, str(instance.rule), rules[instance.rule].type),
+    )
+    listed = (
         {"rule": number, "type": rule.type, "source": " ".join(rule.source), "target": " ".join(rule.target)}
         for number, rule in enumerate(rules)
-    ]
-    return "[\n" + ",\n".join(map(json.dumps, listed)) + "\n]\n"
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    parser = output_parser("copynet_rules", __doc__)
-    parser.add_argument("--rules", type=whole_number(5, 10_000), default=200, metavar="N", help="rules, of 5 types")
-    parser.add_argument("--train-per-rule", type=EXAMPLES, default=100, metavar="N", help="training instances")
-    parser.add_argument("--valid-per-rule", type=EXAMPLES, default=5, metavar="N", help="validation instances")
-    parser.add_argument("--test-per-rule", type=EXAMPLES, default=100, metavar="N", help="test instances")
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    return parser
-
-
-def generate(options: argparse.Namespace, rng: Random) -> tuple[list[Rule], Iterator[tuple[str, Instance]]]:
-    """Return the rules, and the instances of all splits one split after the other."""
-    rules = draw_rules(rng, options.rules)
-    return rules, draw_splits(rng, rules, {split: getattr(options, f"{split}_per_rule") for split in SPLITS})
-
-
-def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory. Return a description of its content."""
-    total = options.rules * sum(getattr(options, f"{split}_per_rule") for split in SPLITS)
-    rules, instances = generate(options, Random(options.seed))
-    write_output(output, rules, tqdm(instances, "generating", total, unit=" pairs", disable=None))
+    )
+    output.write_text(RULES_FILE, json_list(listed))
+    output.facts["remark"] = REMARK
+    output.facts["rules"] = dict(Counter(rule.type for rule in rules))
+    output.facts["highest_test_accuracy"] = measure_ceiling(rules, instances["test"])
     return f"wrote {output.sizes()} pairs of {len(rules)} rules to {output.path}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_once(build_parser(), write, arguments, version=VERSION)
+    return run_once(parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

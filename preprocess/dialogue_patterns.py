@@ -9,22 +9,20 @@ kind of its response (.kind: copied, free or foreign), and all acceptable respon
 response of the pair itself comes first. The same options give byte-identical files on every machine.
 """
 
-import argparse
 import json
 import math
 import sys
+from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from corpus.chance import pick
-from corpus.command import EXAMPLES, output_parser, run_once, whole_number
-from corpus.generator import draw_distinct
-from corpus.output import SPLITS, Output
+from corpus.chance import between, pick
+from corpus.command import output_parser, run_once, whole_number
+from corpus.generator import add_sizes, draw_distinct, json_list, sizes_of, write_items
+from corpus.output import SPLITS, OutputFolder
 from dialogue_grammar import FORMS, HALVES, PATTERNS, SLOT, Pattern, draw_pool, slots
-from tqdm import tqdm
 
 from wean_fairseq.text.steps import splitter
 
@@ -77,7 +75,7 @@ def draw_fillers(rng: Random, pattern: Pattern, pools: Pools) -> dict[str, str]:
     return fillers
 
 
-def fill(text: str, fillers: dict[str, str]) -> str:
+def fill_slots(text: str, fillers: dict[str, str]) -> str:
     """Return the text with its slots filled."""
     return SLOT.sub(lambda slot: fillers[slot[1] + slot[2]], text)
 
@@ -96,27 +94,28 @@ def kind_of(pattern: Pattern, response: str) -> str:
 
 def draw_turn(rng: Random, pools: Pools) -> Turn:
     """Draw a pattern, its fillers, and one of its responses."""
-    number = int(rng.random() * len(PATTERNS))
+    number = between(rng, 0, len(PATTERNS) - 1)
     pattern = PATTERNS[number]
     fillers = draw_fillers(rng, pattern, pools)
     chosen = pick(rng, pattern.responses)
     responses = (chosen, *(response for response in pattern.responses if response != chosen))
     return Turn(
         number,
-        fill(pattern.said, fillers),
-        tuple(fill(response, fillers) for response in responses),
+        fill_slots(pattern.said, fillers),
+        tuple(fill_slots(response, fillers) for response in responses),
         kind_of(pattern, chosen),
         tuple(fillers[slot] for slot in slots(pattern.said)),
     )
 
 
-def draw_splits(rng: Random, pools: dict[str, Pools], counts: dict[str, int]) -> Iterator[tuple[str, Turn]]:
+def draw_splits(rng: Random, pools: dict[str, Pools], counts: dict[str, int], title: str) -> Iterator[tuple[str, Turn]]:
     """Yield every turn with its split (see ``draw_distinct``). No source occurs twice."""
     return draw_distinct(
         counts,
         lambda split, _: draw_turn(rng, pools[split]),
         lambda turn: {turn.source},
         advice="ask for fewer, or for more fillers with --pool-size",
+        title=title,
     )
 
 
@@ -153,68 +152,48 @@ def measure(turns: dict[str, list[Turn]], pools: Pools) -> dict[str, object]:
     }
 
 
-def write_output(
-    output: Output, pools: dict[str, Pools], turns: Iterable[tuple[str, Turn]], unit: str = "characters"
-) -> None:
-    """Write the turns, the patterns and the fillers, and put the facts into the manifest."""
-    cut = splitter(unit)
-    turns_by_split: dict[str, list[Turn]] = {split: [] for split in SPLITS}
-    with ExitStack() as stack:
-        files = {split: stack.enter_context(output.split(split, COLUMNS)) for split in SPLITS}
-        for split, turn in turns:
-            responses = [cut(response) for response in turn.responses]
-            files[split].write(cut(turn.source), responses[0], str(turn.pattern), turn.kind, "\t".join(responses))
-            turns_by_split[split].append(turn)
-    listed = [{"pattern": number, **pattern._asdict()} for number, pattern in enumerate(PATTERNS)]
-    lines = (json.dumps(entry, ensure_ascii=False) for entry in listed)
-    output.write_text("patterns.json", "[\n" + ",\n".join(lines) + "\n]\n")
-    fillers = {split: {kind: " ".join(pool) for kind, pool in pools[split].items()} for split in ("train", "test")}
-    output.write_text("fillers.json", json.dumps(fillers, ensure_ascii=False, indent=1) + "\n")
-    output.facts["remark"] = REMARK
-    output.facts["patterns"] = len(PATTERNS)
-    output.facts.update(measure(turns_by_split, pools["test"]))
-
-
-def build_parser() -> argparse.ArgumentParser:
+def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    parser = output_parser("dialogue_patterns", __doc__)
-    parser.add_argument(
+    options = output_parser("dialogue_patterns", __doc__)
+    options.add_argument(
         "--set", choices=(*SETS, "both"), default="both", help="ds2: no name, place, ... of test is in train"
     )
-    parser.add_argument("--train", type=EXAMPLES, default=6500, metavar="N", help="number of training pairs")
-    parser.add_argument("--valid", type=EXAMPLES, default=500, metavar="N", help="number of validation pairs")
-    parser.add_argument("--test", type=EXAMPLES, default=1500, metavar="N", help="number of test pairs")
-    parser.add_argument(
+    add_sizes(options, {"train": 6500, "valid": 500, "test": 1500})
+    options.add_argument(
         "--pool-size",
         type=whole_number(5, 100_000),
         default=200,
         metavar="N",
         help="maximum of fillers per type",
     )
-    parser.add_argument("--unit", choices=("characters", "jieba"), default="characters", help="tokens")
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    return parser
+    options.add_argument("--unit", choices=("characters", "jieba"), default="characters", help="tokens")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    return options
 
 
-def generate(
-    name: str, options: argparse.Namespace, rng: Random
-) -> tuple[dict[str, Pools], Iterator[tuple[str, Turn]]]:
-    """Return the fillers of one set, and its turns, one split after the other."""
-    pools = draw_pools(rng, name, options.pool_size)
-    return pools, draw_splits(rng, pools, {split: getattr(options, split) for split in SPLITS})
+def write(options: Namespace, output: OutputFolder) -> str:
+    """Write the turns, the patterns and the fillers of one set. Return a description of the directory."""
+    rng, cut = Random(options.seed), splitter(options.unit)
+    pools = draw_pools(rng, options.set, options.pool_size)
 
+    def row(turn: Turn) -> tuple[str, ...]:
+        responses = [cut(response) for response in turn.responses]
+        return cut(turn.source), responses[0], str(turn.pattern), turn.kind, "\t".join(responses)
 
-def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory of one set. Return a description of its content."""
-    total = options.train + options.valid + options.test
-    pools, turns = generate(options.set, options, Random(options.seed))
-    write_output(output, pools, tqdm(turns, options.set, total, unit=" pairs", disable=None), options.unit)
+    turns = write_items(output, COLUMNS, draw_splits(rng, pools, sizes_of(options), options.set), row)
+    patterns = ({"pattern": number, **pattern._asdict()} for number, pattern in enumerate(PATTERNS))
+    output.write_text("patterns.json", json_list(patterns))
+    fillers = {split: {kind: " ".join(pool) for kind, pool in pools[split].items()} for split in ("train", "test")}
+    output.write_text("fillers.json", json.dumps(fillers, ensure_ascii=False, indent=1) + "\n")
+    output.facts["remark"] = REMARK
+    output.facts["patterns"] = len(PATTERNS)
+    output.facts.update(measure(turns, pools["test"]))
     return f"wrote {output.sizes()} pairs of {len(PATTERNS)} patterns to {output.path}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_once(build_parser(), write, arguments, version=VERSION, sets=SETS)
+    return run_once(parser(), write, arguments, version=VERSION, sets=SETS)
 
 
 if __name__ == "__main__":

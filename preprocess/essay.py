@@ -12,18 +12,19 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run, whole_number
-from corpus.errors import InputError
-from corpus.plain import check_distinct, plain_files
+from corpus.command import preparation_parser, run_preparation, whole_number
+from corpus.plain import check_distinct, plain_files, required_files
 from corpus.preparation import PairWriter, Preparation
 from corpus.sampling import Draw
+
+from wean_fairseq.errors import UserError
 
 SEPARATOR = "</d>"
 
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("essay", __doc__)
+    options = preparation_parser("essay", __doc__)
     options.add_argument("--train", type=Path, metavar="FILE", help="released training file")
     options.add_argument("--test", type=Path, metavar="FILE", help="released test file")
     options.add_argument("--data", type=Path, metavar="DIR", help="plain files instead")
@@ -39,12 +40,9 @@ def parser() -> ArgumentParser:
 def inputs(options: Namespace) -> list[Path]:
     """Return the source files."""
     if options.data is not None and options.train is None and options.test is None:
-        files = [path for paths in plain_files(options.data).values() for path in paths]
-        if files:
-            return files
-        raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}.")
+        return required_files(options.data)
     if options.data is not None or options.train is None:
-        raise InputError("give either --train (and --test) with released files, or --data with a directory.")
+        raise UserError("give either --train (and --test) with released files, or --data with a directory.")
     files = {"--test": options.test, "--train": options.train}
     check_distinct((name, path) for name, path in files.items() if path is not None)
     return [path for path in files.values() if path is not None]
@@ -54,7 +52,7 @@ def read_essays(preparation: Preparation, path: Path, *, first: bool = False) ->
     """Yield the topics and the essay of each line, or None for a line without exactly one separator and both parts.
 
     Raises:
-        InputError: if all lines are invalid.
+        UserError: if all lines are invalid.
     """
     has_essays = False
     for line in preparation.lines(path, count=first):
@@ -66,7 +64,7 @@ def read_essays(preparation: Preparation, path: Path, *, first: bool = False) ->
         end = words.index(SEPARATOR)
         yield " ".join(words[end + 1 :]), " ".join(words[:end])
     if not has_essays:
-        raise InputError(
+        raise UserError(
             f"no line of {path} is an essay, {SEPARATOR} and its topics, as the corpora are released: "
             "give --data a directory with {train,valid,test}.{src,tgt} if topics and essays are in separate files."
         )
@@ -113,7 +111,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
         if essay is not None and not objection(options, essay):
             draw.add(*essay)
     if options.valid and len(draw) <= options.valid:
-        raise InputError(
+        raise UserError(
             f"{options.train} has {len(draw):,} accepted essays, and --valid {options.valid} leaves none to train: ask "
             "for fewer."
         )
@@ -130,7 +128,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

@@ -15,18 +15,18 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run
+from corpus.command import preparation_parser, run_preparation
 from corpus.dialects import Dialect, read_rows
-from corpus.errors import InputError
 from corpus.preparation import Preparation
 from corpus.references import TURK, sides, write_references
 
 from wean_fairseq.console import number
+from wean_fairseq.errors import UserError
 
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("ew_sew", __doc__)
+    options = preparation_parser("ew_sew", __doc__)
     options.set_defaults(brackets=True)  # spell brackets as TurkCorpus does
     options.add_argument(
         "--match",
@@ -63,15 +63,15 @@ def inputs(options: Namespace) -> list[Path]:
     ``--match`` is split into paths and ``similarity`` thresholds, which the manifest records.
 
     Raises:
-        InputError: if there are no files, or a threshold is not a number.
+        UserError: if there are no files, or a threshold is not a number.
     """
     try:
         options.similarity = [parse_similarity(threshold) for _, threshold in options.match]
     except ArgumentTypeError as error:
-        raise InputError(f"the threshold of a --match must be a finite number: {error}.") from error
+        raise UserError(f"the threshold of a --match must be a finite number: {error}.") from error
     options.match = [Path(path) for path, _ in options.match]
     if not options.match and not options.train:
-        raise InputError("no training pairs: give --match or --train.")
+        raise UserError("no training pairs: give --match or --train.")
     files = turk_files(options, "test") + (options.dev or turk_files(options, "valid"))
     return files + options.match + [path for pair in options.train for path in pair]
 
@@ -130,7 +130,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run, whole_number
+from corpus.command import preparation_parser, run_preparation, whole_number
 from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import Preparation
 
@@ -30,7 +30,7 @@ Document = tuple[int | None, str, str]
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("lcsts", __doc__)
+    options = preparation_parser("lcsts", __doc__)
     options.set_defaults(unit=None, words=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
     options.add_argument("--setting", choices=tuple(SETTINGS), default="wean", help="tokens and size of the dictionary")
@@ -114,7 +114,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

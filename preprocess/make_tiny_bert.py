@@ -12,17 +12,20 @@ import math
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from corpus.command import positive_number, run_once, whole_number
-from corpus.errors import InputError, say
 from corpus.learning import learner_parser, text_lines
-from corpus.output import Output
+from corpus.messages import say
+from corpus.output import OutputFolder
 from tqdm import tqdm
 
-from wean_fairseq.optional import hide_broken_torchaudio
+from wean_fairseq.errors import UserError
+from wean_fairseq.optional import LazyModule, hide_broken_torchaudio
 
+# They take seconds to import, which would delay --help, error messages, and runs with nothing to do.
+tokenizers, torch, transformers = (LazyModule(name) for name in ("tokenizers", "torch", "transformers"))
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 HELD_OUT_EVERY, MOST_HELD_OUT = 20, 512
 MASKED, UNCHANGED, OTHER_PIECE = 0.15, 0.1, 0.1
@@ -51,15 +54,13 @@ def parser() -> ArgumentParser:
     return options
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Create the vocabulary and the model, train the model, and write both. Return a description."""
     if options.dim % options.heads:
-        raise InputError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
+        raise UserError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
     if options.lr > LARGEST_RATE:
-        raise InputError(f"--lr must be at most {LARGEST_RATE:g}, but is {options.lr:g}: the usual rate is 0.001.")
-    transformers = _import_transformers()
-    import torch
-
+        raise UserError(f"--lr must be at most {LARGEST_RATE:g}, but is {options.lr:g}: the usual rate is 0.001.")
+    _prepare_transformers()
     vocabulary = learn_vocabulary(options)
     tokenizer = transformers.BertTokenizer(
         vocab={piece: number for number, piece in enumerate(vocabulary)}, do_lower_case=options.lowercase
@@ -85,15 +86,12 @@ def write(options: Namespace, output: Output) -> str:
     return f"wrote {options.output}"
 
 
-def _import_transformers() -> Any:
+def _prepare_transformers() -> None:
     """Import transformers even if torchaudio is broken. Hide its progress bars and advice."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     hide_broken_torchaudio()
-    import transformers
-
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    return transformers
 
 
 def learn_vocabulary(options: Namespace) -> list[str]:
@@ -103,9 +101,7 @@ def learn_vocabulary(options: Namespace) -> list[str]:
     resolve ties. Therefore the characters are passed to it as special tokens in alphabetical order, so that the same
     text always gives the same vocabulary.
     """
-    from tokenizers import BertWordPieceTokenizer
-
-    learner = BertWordPieceTokenizer(lowercase=options.lowercase)
+    learner = tokenizers.BertWordPieceTokenizer(lowercase=options.lowercase)
     inner: set[str] = set()
     for line in text_lines(options.text):
         for word, _ in learner.pre_tokenizer.pre_tokenize_str(learner.normalizer.normalize_str(line)):
@@ -120,7 +116,7 @@ def learn_vocabulary(options: Namespace) -> list[str]:
     )
     pieces = learner.get_vocab()
     if len(pieces) == len(SPECIAL):
-        raise InputError("there is no word in the text.")
+        raise UserError("there is no word in the text.")
     return sorted(pieces, key=pieces.__getitem__)
 
 
@@ -129,15 +125,13 @@ def learn_vocabulary(options: Namespace) -> list[str]:
 
 def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]:
     """Train by masked-word prediction. Return the held-out loss before and after training, in nats per masked piece."""
-    import torch
-
-    # Lines with only [CLS] and [SEP] are left out.
-    lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]
+    encoded = (tokenizer(line, truncation=True, max_length=options.max_positions) for line in text_lines(options.text))
+    lines = [line.input_ids for line in encoded if len(line.input_ids) > 2]  # others have only [CLS] and [SEP]
     out = set(range(0, len(lines), HELD_OUT_EVERY)[:MOST_HELD_OUT])
     held_out = [lines[number] for number in sorted(out)]
     training = [ids for number, ids in enumerate(lines) if number not in out]
     if not training:
-        raise InputError("pre-training needs two lines of text at least.")
+        raise UserError("pre-training needs two lines of text at least.")
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     before = held_out_loss(model, tokenizer, held_out, options.batch_size)
     chance = torch.Generator().manual_seed(options.seed)
@@ -158,21 +152,13 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
         schedule.step()
     after = held_out_loss(model, tokenizer, held_out, options.batch_size)
     if not math.isfinite(after) or not all(weights.isfinite().all() for weights in model.parameters()):
-        raise InputError(f"the pre-training diverged, so no file is written: lower --lr, which is {options.lr:g}.")
+        raise UserError(f"the pre-training diverged, so no file is written: lower --lr, which is {options.lr:g}.")
     say("make_tiny_bert", f"loss on {len(held_out)} held-out lines: {before:.3f} before, {after:.3f} after")
     return {"lines": len(training), "loss_before": round(before, 3), "loss_after": round(after, 3)}
 
 
-def _encoded(options: Namespace, tokenizer: Any) -> Iterator[list[int]]:
-    """Return the ids of each line, truncated to the maximum length of the model."""
-    for line in text_lines(options.text):
-        yield tokenizer(line, truncation=True, max_length=options.max_positions).input_ids
-
-
 def held_out_loss(model: Any, tokenizer: Any, lines: list[list[int]], batch_size: int) -> float:
     """Return the mean loss per masked piece. Every call masks the same pieces."""
-    import torch
-
     chance = torch.Generator().manual_seed(0)
     total, masked = 0.0, 0
     model.eval()
@@ -194,8 +180,6 @@ def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: An
         chance: a ``torch.Generator`` that chooses the pieces.
         device: device of the model.
     """
-    import torch
-
     width = max(map(len, lines))
     ids = torch.tensor([line + [tokenizer.pad_token_id] * (width - len(line)) for line in lines])
     lengths = torch.tensor([len(line) for line in lines])

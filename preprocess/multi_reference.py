@@ -13,17 +13,18 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run
-from corpus.errors import InputError
+from corpus.command import preparation_parser, run_preparation
 from corpus.preparation import Preparation
 from corpus.references import ASSET, TURK, write_references
+
+from wean_fairseq.errors import UserError
 
 HELD_OUT = ("test", "valid")
 
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("multi_reference", __doc__)
+    options = preparation_parser("multi_reference", __doc__)
     options.add_argument("--data", type=Path, metavar="DIR", help="directory with TurkCorpus or ASSET")
     for split in HELD_OUT:
         options.add_argument(f"--{split}", nargs="+", type=Path, metavar="FILE", help="sentences, then references")
@@ -36,7 +37,7 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
     """Return the source and the references of each split, the test set first.
 
     Raises:
-        InputError: if there is no set, or a set has no references.
+        UserError: if there is no set, or a set has no references.
     """
     files: dict[str, list[Path]] = {}
     for layout in (TURK, ASSET) if options.data is not None else ():
@@ -46,10 +47,10 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
     files.update({split: getattr(options, split) for split in HELD_OUT if getattr(options, split)})
     if not files:
         where = "" if options.data is None else f"{options.data} has neither TurkCorpus nor ASSET; "
-        raise InputError(f"{where}give --data, or --valid or --test with the sentences and their references.")
+        raise UserError(f"{where}give --data, or --valid or --test with the sentences and their references.")
     for split, paths in files.items():
         if len(paths) < 2:
-            raise InputError(f"--{split} needs the file of the sentences and at least one of references.")
+            raise UserError(f"--{split} needs the file of the sentences and at least one of references.")
     return {split: files[split] for split in HELD_OUT if split in files}
 
 
@@ -62,7 +63,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     """Write the sets, and the training pairs if they are requested."""
     files = files_of(options)
     if options.train_on_valid and "valid" not in files:
-        raise InputError("--train-on-valid needs a validation set.")
+        raise UserError("--train-on-valid needs a validation set.")
     if options.train_on_valid:
         preparation.leaks.ignore("valid")
     for split, paths in files.items():
@@ -75,7 +76,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

@@ -23,15 +23,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run, whole_number
-from corpus.errors import InputError, say
+from corpus.command import preparation_parser, run_preparation, whole_number
 from corpus.headers import parse_names
+from corpus.messages import say
 from corpus.plain import check_distinct, set_missing
-from corpus.preparation import MOST_TOPICS, Preparation
+from corpus.preparation import MOST_TOPICS, Preparation, items_of
 from corpus.sampling import Draw
-from corpus.tables import Pairs, Table, Texts, open_pairs
+from corpus.tables import Pairs, PairTable, Texts, open_pairs
 
 from wean_fairseq.console import counted, number_or_file
+from wean_fairseq.errors import UserError
 from wean_fairseq.ranges import flag
 from wean_fairseq.storage.data_files import MANIFEST
 from wean_fairseq.storage.saved_tables import find_splits, split_folders, table_files
@@ -47,7 +48,7 @@ TEXT_OPTIONS = (*TEXT_DEFAULTS, "language", "wordpiece_vocab", "lowercase", "tru
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("own_pairs", __doc__)
+    options = preparation_parser("own_pairs", __doc__)
     options.set_defaults(**dict.fromkeys(TEXT_DEFAULTS))
     options.add_argument(
         "--data", type=Path, nargs="+", metavar="FILE", help="table with both sides; or two text files"
@@ -107,7 +108,7 @@ def use_saved_splits(options: Namespace) -> None:
         table = options.data[0]
         found = find_splits(folders, str(table), f"give --data, --valid and --test folders in {table}")
         if "train" not in found:
-            raise InputError(f"{table} has no split train: give --data a folder in it.")
+            raise UserError(f"{table} has no split train: give --data a folder in it.")
         options.data = [folders[found["train"]]]
         for split in HELD_OUT:
             if split in found and getattr(options, split) is None:
@@ -121,11 +122,11 @@ def table_inputs(options: Namespace) -> list[Path]:
     for name, paths in tables.items():
         for number, table in enumerate(paths, start=1):
             if name != "data" and len(split_folders(table)) > 1:
-                raise InputError(f"{table} has several splits: give --{name} the folder of one of them.")
+                raise UserError(f"{table} has several splits: give --{name} the folder of one of them.")
             files += [(f"file {number} of --{name}", path) for path in table_files(table)]
     check_distinct(files)
     if options.header and all(len(paths) != 1 for paths in tables.values()):
-        raise InputError("--header is for tables, and text files with one side have no header: leave it out.")
+        raise UserError("--header is for tables, and text files with one side have no header: leave it out.")
     return [path for _, path in files]
 
 
@@ -134,9 +135,9 @@ def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
     if not options.prepared:
         return []
     if given := [flag(name) for name in TEXT_OPTIONS if getattr(options, name)]:
-        raise InputError(f"--prepared has the steps of the text: leave out {' and '.join(given)}.")
+        raise UserError(f"--prepared has the steps of the text: leave out {' and '.join(given)}.")
     if not options.data and (len(test) != 1 or options.valid):
-        raise InputError("--prepared without --data is for --test with one file of sources, without --valid.")
+        raise UserError("--prepared without --data is for --test with one file of sources, without --valid.")
     return [options.prepared / (MODEL_TEXT if (options.prepared / MODEL_TEXT).is_file() else MANIFEST)]
 
 
@@ -144,11 +145,11 @@ def inputs(options: Namespace) -> list[Path]:
     """Check the options, and return the files that the run reads."""
     use_saved_splits(options)
     if options.topics and options.truecase:
-        raise InputError("--topics have no first word of a sentence, which --truecase changes: leave it out.")
+        raise UserError("--topics have no first word of a sentence, which --truecase changes: leave it out.")
     for split in HELD_OUT:
         values = getattr(options, split) or []
         if len(values) > 2 or (len(values) == 2 and len(own_files(options, split)) < 2):
-            raise InputError(f"--{split} takes one number, one file, or two text files.")
+            raise UserError(f"--{split} takes one number, one file, or two text files.")
     files = own_files(options, "test")
     prepared = prepared_files(options, files)
     settings = read_text_settings(options.prepared) if options.prepared else None
@@ -156,11 +157,11 @@ def inputs(options: Namespace) -> list[Path]:
     if prepared and not options.data:
         return [*files, *prepared]
     if not options.data:
-        raise InputError("give --data a file of pairs, or --test a file of sources with --prepared and no --data.")
+        raise UserError("give --data a file of pairs, or --test a file of sources with --prepared and no --data.")
     if len(options.data) > 2:
-        raise InputError("--data takes one file with both sides, or two text files, one sentence per line.")
+        raise UserError("--data takes one file with both sides, or two text files, one sentence per line.")
     if len(options.data) == 2 and options.columns:
-        raise InputError("--columns is for one file with both sides: leave it out.")
+        raise UserError("--columns is for one file with both sides: leave it out.")
     if options.columns:
         parse_names(options.columns)
     return [*table_inputs(options), *prepared]
@@ -178,29 +179,30 @@ def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
         paths = list(options.data) if name == "data" else own_files(options, name)
         if paths:
             is_table = len(paths) == 1
+            earlier = (pairs for pairs in pairs_by_split.values() if isinstance(pairs, PairTable) == is_table)
             pairs_by_split[name] = pairs = open_pairs(
                 preparation,
                 paths,
                 columns=options.columns if is_table else None,
                 header=options.header,
                 partly=partly,
-                first=next((pairs for pairs in pairs_by_split.values() if isinstance(pairs, Table) == is_table), None),
+                first=next(earlier, None),
             )
             pairs.survey(keep_duplicates=name != "data")
-    tables = {name: pairs for name, pairs in pairs_by_split.items() if isinstance(pairs, Table)}
+    tables = {name: pairs for name, pairs in pairs_by_split.items() if isinstance(pairs, PairTable)}
     for column in parse_names(options.columns)[2:] if partly and options.columns else ():
         if all(column in table.lacks for table in tables.values()):
-            raise InputError(f"no table has a column {column}: take it out of --columns, or correct it.")
+            raise UserError(f"no table has a column {column}: take it out of --columns, or correct it.")
     preparation.output.facts["tables"] = {name: table.facts() for name, table in tables.items()}
     return pairs_by_split
 
 
 def texts_of(preparation: Preparation, pairs: Pairs) -> Iterator[Texts]:
-    """Yield the pairs, with spaces between topics. Raise ``InputError`` if the topics of a pair are a long text."""
+    """Yield the pairs, with spaces between topics. Raise ``UserError`` if the topics of a pair are a long text."""
     for source, *others in pairs.pairs():
         topics = preparation.text.source(source)
         if preparation.text.settings.topics and topics.count(" ") >= MOST_TOPICS:
-            raise InputError(
+            raise UserError(
                 f"{pairs.name} has {topics.count(' ') + 1} topic words in one row ({topics[:40]!r} ...), and a row has "
                 f"at most {MOST_TOPICS}: name the column of the topics first in --columns."
             )
@@ -232,7 +234,7 @@ def write_sources(options: Namespace, preparation: Preparation) -> None:
         for number, line in enumerate(preparation.lines(options.test[0]), start=1):
             tokens = text.prepare(line)
             if not tokens:
-                raise InputError(f"line {number} of {options.test[0]} is empty: take it out.")
+                raise UserError(f"line {number} of {options.test[0]} is empty: take it out.")
             writer.split.write(tokens)
 
 
@@ -245,13 +247,13 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
         files: names of the splits that are not drawn.
 
     Raises:
-        InputError: if there are too few pairs.
+        UserError: if there are too few pairs.
     """
     if len(files) == len(HELD_OUT):
         return ["train"] * len(pairs)
     if len(pairs) < FEWEST:
         left_out = pairs.reasons().replace(":", "; left out:", 1)
-        raise InputError(
+        raise UserError(
             f"{pairs.name} has {counted(len(pairs), 'pair')}: there must be {FEWEST} at least to draw splits from"
             f"{left_out}."
         )
@@ -266,11 +268,11 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
     counts = Counter(splits)
     if sum(sizes.values()) >= len(pairs):
         asked = " and ".join(f"--{split} {size}" for split, size in sizes.items())
-        raise InputError(
+        raise UserError(
             f"{pairs.name} has {counted(len(pairs), 'pair')}, and {asked} leave none to train: ask for fewer."
         )
     if any(not counts[split] for split in ("train", *sizes)):
-        raise InputError("the pairs cannot be drawn into three splits, as too many share a source: ask for fewer.")
+        raise UserError("the pairs cannot be drawn into three splits, as too many share a source: ask for fewer.")
     return splits
 
 
@@ -291,20 +293,17 @@ def build(options: Namespace, preparation: Preparation) -> None:
             pairs = pairs_by_split[split]
             write_held_out(preparation, split, texts_of(preparation, pairs), pairs.references)
         else:
-            drawn = (
-                texts for chosen, texts in zip(splits, texts_of(preparation, data), strict=True) if chosen == split
-            )
+            drawn = items_of(split, splits, texts_of(preparation, data))
             write_held_out(preparation, split, drawn, data.references)
     with preparation.split("train") as writer:
-        train = zip(splits, texts_of(preparation, data), strict=True)
-        writer.add_all(texts[:2] for chosen, texts in train if chosen == "train")
+        writer.add_all(texts[:2] for texts in items_of("train", splits, texts_of(preparation, data)))
     for sentence in small_splits({name: split.kept for name, split in preparation.output.splits.items()}):
         say("own_pairs", f"warning: {sentence}: give more pairs, or your own files as test and valid")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs, version="3")
+    return run_preparation(parser(), build, arguments, inputs=inputs, version="3")
 
 
 if __name__ == "__main__":

@@ -11,16 +11,17 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run
-from corpus.errors import InputError
+from corpus.command import preparation_parser, run_preparation
 from corpus.output import SPLITS
 from corpus.plain import check_sides
 from corpus.preparation import Preparation
 
+from wean_fairseq.errors import UserError
+
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("parallel_text", __doc__)
+    options = preparation_parser("parallel_text", __doc__)
     for split in SPLITS:
         options.add_argument(
             f"--{split}",
@@ -55,7 +56,7 @@ def inputs(options: Namespace) -> list[Path]:
 def build(options: Namespace, preparation: Preparation) -> None:
     """Write the splits that the options name, held-out splits first."""
     if not (options.train or options.valid or options.test):
-        raise InputError("no input: give --train, --valid or --test with a source and a target file.")
+        raise UserError("no input: give --train, --valid or --test with a source and a target file.")
     for path in options.held_out:
         preparation.hold_out("held out", preparation.lines(path))
     for split in reversed(SPLITS):
@@ -71,7 +72,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

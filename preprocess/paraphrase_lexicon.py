@@ -6,9 +6,7 @@ Every synonym set starts with its plainest word and ends with the most formal on
 
 from typing import NamedTuple
 
-from corpus.grammar import read_grammar
-
-GRAMMAR = read_grammar("paraphrases")
+from paraphrase_grammar import GRAMMAR
 
 FEMALE_NAMES, MALE_NAMES, SURNAMES, COUNTRIES = (
     GRAMMAR[name].split() for name in ("female_names", "male_names", "surnames", "countries")

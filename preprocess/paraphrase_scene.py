@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from corpus.chance import pick
+from corpus.chance import between, pick
 from paraphrase_grammar import (
     CUES,
     DOMAINS,
@@ -134,7 +134,7 @@ class Scene:
 
     def number(self, low: int, high: int) -> str:
         """Return a number between `low` and `high`, both included."""
-        return str(low + int(self.rng.random() * (high - low + 1)))
+        return str(between(self.rng, low, high))
 
     def new(self, keys: Sequence[str], without: Sequence[str] = ()) -> str:
         """Return one of `keys` that the pair has not used yet and that is not in `without`."""
@@ -155,10 +155,10 @@ class Scene:
         words = LEXICON[key].words
         rank = 0
         if len(words) > 1 and self.rng.random() >= PLAIN_IN_SOURCE:
-            rank = 1 + int(self.rng.random() * (len(words) - 1))
+            rank = between(self.rng, 1, len(words) - 1)
         target_rank = 0
         if rank and self.rng.random() >= PLAIN_IN_TARGET:
-            target_rank = 1 + int(self.rng.random() * rank)
+            target_rank = between(self.rng, 1, rank)
         return Part(words[rank], words[target_rank], person=key in PEOPLE, key=key)
 
     def described(self, key: str, form: str = "s") -> Part:

@@ -17,12 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpus import entities, torch7
-from corpus.command import build_parser, run
-from corpus.errors import InputError
+from corpus import entities
+from corpus.command import preparation_parser, run_preparation
 from corpus.output import SIDES, SPLITS
 from corpus.plain import complete_splits
 from corpus.preparation import PairWriter, Preparation
+from corpus.torch7 import read_torch7
+
+from wean_fairseq.errors import UserError
 
 ENDS = ("src", "dst")
 ENTITIES = "entities"
@@ -30,7 +32,7 @@ ENTITIES = "entities"
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("pwkp", __doc__)
+    options = preparation_parser("pwkp", __doc__)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="wikismall or wikilarge of the bundle")
     options.add_argument("--name", default="PWKP_108016.tag.80.aner", help="prefix of the file names")
     options.add_argument("--form", choices=("anonymised", "original"), default="anonymised", help="of named entities")
@@ -61,7 +63,7 @@ def inputs(options: Namespace) -> list[Path]:
     """Return the source files."""
     files_by_split = pairs_of(options)
     if not files_by_split:
-        raise InputError(
+        raise UserError(
             f"{options.data} has no {options.name}{'.ori' if options.form == 'original' else ''}"
             ".{train,valid,test}.{src,dst}: is it the wikismall directory of the DRESS data bundle?"
         )
@@ -78,15 +80,15 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
     """Return the entity maps of the sentences of one split.
 
     Raises:
-        InputError: if the table is not the entity map of the release.
+        UserError: if the table is not the entity map of the release.
     """
     rows = table.get(split) if isinstance(table, dict) else None
     if not isinstance(rows, dict) or set(rows) != set(range(1, len(rows) + 1)):
-        raise InputError(f"{path} has no list {split!r}: is it the map of the DRESS bundle?")
+        raise UserError(f"{path} has no list {split!r}: is it the map of the DRESS bundle?")
     for row in rows.values():
         texts = [*row, *row.values()] if isinstance(row, dict) else [None]
         if not all(isinstance(text, str) for text in texts):
-            raise InputError(f"{path} has something else than words for placeholders in its list {split!r}.")
+            raise UserError(f"{path} has something else than words for placeholders in its list {split!r}.")
     return [rows[number] for number in range(1, len(rows) + 1)]
 
 
@@ -122,7 +124,7 @@ def write_anonymised(preparation: Preparation, writer: PairWriter, paths: list[P
         writer.add(source, target, beside=[json.dumps(clean_names, ensure_ascii=False)], where=_held_out(writer, where))
     else:
         if next(known, None) is not None:
-            raise InputError(f"{map_of(preparation.options)} has entities for more lines than {paths[0]}.")
+            raise UserError(f"{map_of(preparation.options)} has entities for more lines than {paths[0]}.")
 
 
 def _held_out(writer: PairWriter, where: str) -> str:
@@ -136,7 +138,7 @@ def _held_out(writer: PairWriter, where: str) -> str:
 def build(options: Namespace, preparation: Preparation) -> None:
     """Write the splits whose files exist."""
     path = map_of(options)
-    table = None if path is None else torch7.load(preparation.output.source(path))
+    table = None if path is None else read_torch7(preparation.output.source(path))
     for split, paths in pairs_of(options).items():
         if options.form == "anonymised":
             with preparation.split(split, SIDES, [ENTITIES]) as writer:
@@ -149,7 +151,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run_preparation(parser(), build, arguments, inputs=inputs)
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import build_parser, run, whole_number
-from corpus.errors import InputError
-from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
+from corpus.command import preparation_parser, run_preparation, whole_number
+from corpus.plain import plain_files, refuse_choices, required_files, set_missing, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
-from corpus.tables import Table
+from corpus.tables import PairTable
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.text import Cleaner
 
 SIZES = {"test": 20_000, "valid": 4_000, "train": 100_000}  # number of pairs drawn from the published file
@@ -29,7 +29,7 @@ COLUMNS = ("question1", "question2", "is_duplicate")
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("quora", __doc__)
+    options = preparation_parser("quora", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="FILE", help="the published file, or a directory")
     options.add_argument("--train", type=whole_number(1), metavar="N", help="training pairs, at most (100,000)")
@@ -47,16 +47,14 @@ def inputs(options: Namespace) -> list[Path]:
     """
     options.unit = options.unit or ("words" if options.data.is_dir() else "moses")
     if options.data.is_dir():
-        files = [path for paths in plain_files(options.data).values() for path in paths]
-        if not files:
-            raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}; or give the .tsv or .csv file.")
+        files = required_files(options.data, "; or give the .tsv or .csv file")
         refuse_choices(options, "question_disjoint")
         return files
     set_missing(options, SIZES)
     return [options.data]
 
 
-def read_duplicates(table: Table, *, first: bool = False) -> Iterator[tuple[str, str]]:
+def read_duplicates(table: PairTable, *, first: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the pairs that are marked as duplicates.
 
     Args:
@@ -84,11 +82,11 @@ def build(options: Namespace, preparation: Preparation) -> None:
         return
     draw = Draw(options.seed, disjoint=options.question_disjoint, key=options.leak_key)
     uncounted = Cleaner(options.unicode)
-    table = Table(preparation, options.data, columns=COLUMNS, header="yes", advice="Is it the published file?")
+    table = PairTable(preparation, options.data, columns=COLUMNS, header="yes", advice="Is it the published file?")
     for source, target in read_duplicates(table, first=True):
         draw.add(uncounted.clean(source), uncounted.clean(target))
     if len(draw) <= sizes["valid"] + sizes["test"]:
-        raise InputError(
+        raise UserError(
             f"{options.data} has {len(draw):,} duplicate pairs ({preparation.left_out['not_duplicates']:,} rows are "
             f"not duplicates, {preparation.left_out['malformed_rows']:,} are malformed), but --valid and --test alone "
             f"ask for {sizes['valid'] + sizes['test']:,}: ask for fewer, or check the file."
@@ -100,7 +98,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs, version="3")
+    return run_preparation(parser(), build, arguments, inputs=inputs, version="3")
 
 
 if __name__ == "__main__":

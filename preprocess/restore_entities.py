@@ -11,26 +11,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from corpus.entities import restore
-from corpus.errors import InputError
-from corpus.json_values import parse_line
+from corpus.json_values import parse_json_line
 from corpus.outputs import outputs_parser, rewrite_outputs
 from corpus.reading import read_lines
 
 from wean_fairseq.console import counted
+from wean_fairseq.errors import UserError
 
 
 def read_entities(path: Path) -> list[dict[str, str]]:
     """Return the entities of each line.
 
     Raises:
-        InputError: if a line is invalid. The message names the first such line.
+        UserError: if a line is invalid. The message names the first such line.
     """
     entities = []
     for number, line in enumerate(read_lines(path), start=1):
-        _, names, problem = parse_line(line, number)
+        _, names, problem = parse_json_line(line, number)
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             reason = f" ({problem})" if problem else ""
-            raise InputError(
+            raise UserError(
                 f"line {number} of {path} is not a table of entities{reason}: is it an .entities file of pwkp.py?"
             )
         entities.append(names)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def restored(outputs: list[str]) -> Iterator[str]:
         entities = read_entities(args.entities)
         if len(entities) != len(outputs):
-            raise InputError(
+            raise UserError(
                 f"{args.entities} has {counted(len(entities), 'line')}, but there are {len(outputs)} outputs."
             )
         return map(restore, outputs, entities)

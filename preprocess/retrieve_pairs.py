@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 from corpus.command import one_word, output_parser, run_once, whole_number
-from corpus.errors import InputError
-from corpus.output import SIDES, SPLITS, Output
+from corpus.output import SIDES, SPLITS, OutputFolder
 from corpus.reading import read_words
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
+
+from wean_fairseq.errors import UserError
 
 CELLS = 1 << 25  # maximum number of similarities in a block (128 MiB, and twice this amount during the computation)
 
@@ -101,12 +102,12 @@ def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
     """Return the sentences of a split with their targets, if there are any.
 
     Raises:
-        InputError: if a line is empty or contains the pair symbol, or if the sides have different lengths.
+        UserError: if a line is empty or contains the pair symbol, or if the sides have different lengths.
     """
     pairs: list[Pair] = []
     for where, sides in read_words(files_of(folder, split)):
         if any(options.pair_symbol in words for words in sides):
-            raise InputError(f"{where} has the word {options.pair_symbol}: choose another --pair-symbol.")
+            raise UserError(f"{where} has the word {options.pair_symbol}: choose another --pair-symbol.")
         for side, words in enumerate(sides):
             if options.max_words and (side == 0 or split == "train"):
                 del words[options.max_words :]
@@ -120,11 +121,11 @@ def files_of(folder: Path, split: str) -> list[Path]:
     return [path for path in paths if path.is_file()] if paths[0].is_file() else []
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Write all splits. Return a description of their sizes.
 
     Raises:
-        InputError: see ``read_split``.
+        UserError: see ``read_split``.
     """
     pairs = read_split(options.pairs or options.data, "train", options)
     retriever = Retriever(pairs)
@@ -148,14 +149,14 @@ def sources(options: Namespace) -> list[Path]:
     """Return the text files to read.
 
     Raises:
-        InputError: if there are no training pairs, or no sentences.
+        UserError: if there are no training pairs, or no sentences.
     """
     searched = options.pairs or options.data
     text = [path for split in SPLITS for path in files_of(options.data, split)]
     train = [searched / f"train.{side}" for side in SIDES]
     if not text or not all(path.is_file() and path.stat().st_size for path in train):
         missing = f"{searched} has no train.src and train.tgt" if text else f"{options.data} has no .src"
-        raise InputError(f"{missing}: name directories that the scripts of this folder have written.")
+        raise UserError(f"{missing}: name directories that the scripts of this folder have written.")
     return [*text, *train]
 
 

@@ -6,22 +6,21 @@ The script writes {train,valid,test}.{src,tgt} and manifest.json. The same optio
 machine.
 """
 
-import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from random import Random
 from typing import Any
 
 from corpus.chance import pick
-from corpus.command import EXAMPLES, output_parser, run_once, whole_number
-from corpus.generator import draw_distinct
-from corpus.output import SPLITS, Output
+from corpus.command import output_parser, run_once, whole_number
+from corpus.generator import add_sizes, draw_distinct, sizes_of, write_items
+from corpus.output import SIDES, SPLITS, OutputFolder
 from paraphrase_grammar import CUES, TEMPLATES
 from paraphrase_lexicon import surface_sets
 from paraphrase_scene import Scene, Unsuitable
-from tqdm import tqdm
 
 from wean_fairseq.text.settings import TextSettings
 
@@ -95,22 +94,14 @@ def draw_pair(rng: Random) -> Pair:
             return " ".join(source_tokens), " ".join(target_tokens)
 
 
-def collect_splits(
-    counts: dict[str, int], seed: int, draw: Callable[[Random], Pair] = draw_pair
-) -> dict[str, list[Pair]]:
-    """Return the requested number of pairs for each split (see ``draw_distinct``).
-
-    No source sentence and no target sentence occurs twice.
-    """
-    rng = Random(seed)
-    splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
-    drawn = draw_distinct(counts, lambda *_: draw(rng), lambda pair: {*enumerate(pair)})
-    for split, pair in tqdm(drawn, "generating", sum(counts.values()), unit=" pairs", disable=None):
-        splits[split].append(pair)
-    return splits
+def draw_splits(
+    rng: Random, counts: dict[str, int], draw: Callable[[Random], Pair] = draw_pair
+) -> Iterator[tuple[str, Pair]]:
+    """Yield every pair with its split (see ``draw_distinct``). No sentence occurs twice on the same side."""
+    return draw_distinct(counts, lambda *_: draw(rng), lambda pair: {*enumerate(pair)})
 
 
-def describe(splits: dict[str, list[Pair]]) -> dict[str, Any]:
+def measure(splits: dict[str, list[Pair]]) -> dict[str, Any]:
     """Return the facts about the text for the manifest, in addition to options, counts and checksums."""
     pairs = [pair for split in SPLITS for pair in splits[split]]
     vocabulary = [{word for pair in pairs for word in pair[side].split()} for side in (0, 1)]
@@ -127,30 +118,24 @@ def describe(splits: dict[str, list[Pair]]) -> dict[str, Any]:
     }
 
 
-def build_parser() -> argparse.ArgumentParser:
+def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    parser = output_parser("synthetic_paraphrase", __doc__)
-    parser.add_argument("--train", type=EXAMPLES, default=24000, metavar="N", help="number of training pairs")
-    parser.add_argument("--valid", type=EXAMPLES, default=1000, metavar="N", help="number of validation pairs")
-    parser.add_argument("--test", type=EXAMPLES, default=1000, metavar="N", help="number of test pairs")
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    return parser
+    options = output_parser("synthetic_paraphrase", __doc__)
+    add_sizes(options, {"train": 24000, "valid": 1000, "test": 1000})
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    return options
 
 
-def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory. Return a description of its content."""
-    splits = collect_splits({split: getattr(options, split) for split in SPLITS}, options.seed)
-    for split in SPLITS:
-        with output.split(split) as files:
-            for pair in splits[split]:
-                files.write(*pair)
-    output.facts.update(describe(splits))
+def write(options: Namespace, output: OutputFolder) -> str:
+    """Write the pairs. Return a description of the directory."""
+    splits = write_items(output, SIDES, draw_splits(Random(options.seed), sizes_of(options)), lambda pair: pair)
+    output.facts.update(measure(splits))
     return f"wrote {output.sizes()} pairs (vocabulary: {output.facts['vocabulary']}) to {output.path}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_once(build_parser(), write, arguments, version=VERSION)
+    return run_once(parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

@@ -7,21 +7,19 @@ domain of each pair ({train,valid,test}.domain), all topic words (topics.json) a
 byte-identical files on every machine.
 """
 
-import argparse
 import json
 import sys
+from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from corpus.chance import pick, shuffle
-from corpus.command import EXAMPLES, output_parser, run_once, whole_number
-from corpus.generator import draw_distinct
-from corpus.output import SPLITS, Output
+from corpus.chance import between, pick, shuffle
+from corpus.command import output_parser, run_once, whole_number
+from corpus.generator import add_sizes, draw_distinct, sizes_of, write_items
+from corpus.output import SPLITS, OutputFolder
 from essay_grammar import LANGUAGES, ROLES, Domain
-from tqdm import tqdm
 
 VERSION = "1.0"  # must be raised whenever the written bytes change
 COLUMNS = ("src", "tgt", "domain")
@@ -54,7 +52,7 @@ def write_essay(rng: Random, domain: Domain, topics: dict[str, str]) -> list[str
     sentences = [told.pop("scene", "") or pick(rng, domain.plain["opening"])]
     closing = told.pop("feeling", "") or pick(rng, domain.plain["closing"])
     sentences += [told[role] for role in ROLES if role in told]
-    extra = int(rng.random() * 2) + (len(topics) <= 2)  # short essays get additional sentences
+    extra = between(rng, 0, 1) + (len(topics) <= 2)  # short essays get additional sentences
     return [*sentences, *shuffle(rng, domain.plain["more"])[:extra], closing]
 
 
@@ -96,50 +94,32 @@ def measure(essays: dict[str, list[Essay]]) -> dict[str, object]:
     }
 
 
-def write_output(output: Output, domains: dict[str, Domain], essays: Iterable[tuple[str, Essay]]) -> None:
-    """Write the essays and the list of topic words, and put the facts into the manifest."""
-    essays_by_split: dict[str, list[Essay]] = {split: [] for split in SPLITS}
-    with ExitStack() as stack:
-        files = {split: stack.enter_context(output.split(split, COLUMNS)) for split in SPLITS}
-        for split, essay in essays:
-            files[split].write(" ".join(essay.topics), essay.text, essay.domain)
-            essays_by_split[split].append(essay)
+def parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    options = output_parser("topic_essays", __doc__)
+    options.add_argument("--language", choices=tuple(LANGUAGES), default="en", help="English, or Chinese in words")
+    add_sizes(options, {"train": 4000, "valid": 300, "test": 300}, "essays")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    return options
+
+
+def write(options: Namespace, output: OutputFolder) -> str:
+    """Write the essays and the list of topic words. Return a description of the directory."""
+    domains = LANGUAGES[options.language]
+    drawn = draw_splits(Random(options.seed), domains, sizes_of(options))
+    essays = write_items(output, COLUMNS, drawn, lambda essay: (" ".join(essay.topics), essay.text, essay.domain))
     listed = {
-        name: {role: " ".join(essays_by_split.words) for role, essays_by_split in domain.roles.items()}
-        for name, domain in domains.items()
+        name: {role: " ".join(words) for role, (_, words) in domain.roles.items()} for name, domain in domains.items()
     }
     output.write_text("topics.json", json.dumps(listed, ensure_ascii=False, indent=1) + "\n")
     output.facts["remark"] = REMARK
-    output.facts.update(measure(essays_by_split))
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    parser = output_parser("topic_essays", __doc__)
-    parser.add_argument("--language", choices=tuple(LANGUAGES), default="en", help="English, or Chinese in words")
-    parser.add_argument("--train", type=EXAMPLES, default=4000, metavar="N", help="number of training essays")
-    parser.add_argument("--valid", type=EXAMPLES, default=300, metavar="N", help="number of validation essays")
-    parser.add_argument("--test", type=EXAMPLES, default=300, metavar="N", help="number of test essays")
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    return parser
-
-
-def generate(options: argparse.Namespace, rng: Random) -> Iterator[tuple[str, Essay]]:
-    """Return the essays of all splits, one split after the other."""
-    return draw_splits(rng, LANGUAGES[options.language], {split: getattr(options, split) for split in SPLITS})
-
-
-def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory. Return a description of its content."""
-    total = options.train + options.valid + options.test
-    essays = tqdm(generate(options, Random(options.seed)), "generating", total, unit=" essays", disable=None)
-    write_output(output, LANGUAGES[options.language], essays)
+    output.facts.update(measure(essays))
     return f"wrote {output.sizes()} essays to {output.path}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_once(build_parser(), write, arguments, version=VERSION)
+    return run_once(parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from corpus.command import build_parser, run, whole_number
+from corpus.command import preparation_parser, run_preparation, whole_number
 from corpus.dialects import Dialect, read_rows
-from corpus.errors import InputError
 from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
+
+from wean_fairseq.errors import UserError
 
 SIZES = {"train": 110_000, "valid": 1_000, "test": 5_000}  # number of pairs drawn from the published files
 CHOICES = {"setting": "c-dnpg", "votes": 4}  # defaults of the options that select published pairs
@@ -36,7 +37,7 @@ Pair = tuple[str, str]
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    options = build_parser("twitter_url", __doc__)
+    options = preparation_parser("twitter_url", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the published files")
     options.add_argument("--setting", choices=("c-dnpg", "human"), help="training pairs (c-dnpg)")
@@ -90,7 +91,7 @@ def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, r
     """Return the split of every pair.
 
     Raises:
-        InputError: if there are too few pairs.
+        UserError: if there are too few pairs.
     """
     draw = Draw(seed)
     for pair in pairs:
@@ -100,10 +101,10 @@ def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, r
     return draw.assign(sizes, rest)
 
 
-def too_few(path: Path, number: int, sizes: dict[str, int]) -> InputError:
+def too_few(path: Path, number: int, sizes: dict[str, int]) -> UserError:
     """Return the error for a file with fewer accepted pairs than the options ask for."""
     asked = ", ".join(f"--{split} {size}" for split, size in sizes.items())
-    return InputError(f"{path} has {number:,} accepted pairs, but {asked} asks for more: ask for fewer.")
+    return UserError(f"{path} has {number:,} accepted pairs, but {asked} asks for more: ask for fewer.")
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
@@ -139,7 +140,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs, version="2")
+    return run_preparation(parser(), build, arguments, inputs=inputs, version="2")
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.errors import InputError
 from corpus.outputs import outputs_parser, rewrite_outputs
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.storage.data_files import MANIFEST
 from wean_fairseq.text import Text, read_text_settings, without_manifest
 from wean_fairseq.text.settings import BPE_CODES, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def restored(outputs: list[str]) -> Iterator[str]:
         settings = read_text_settings(args.prepared)
         if settings is None:
-            raise InputError(f"{without_manifest(args.prepared)}.")
+            raise UserError(f"{without_manifest(args.prepared)}.")
         return map(Text(settings, args.prepared).restore, outputs)
 
     reads = [args.prepared / name for name in (MANIFEST, MODEL_TEXT, BPE_CODES, TRUECASE_MODEL, WORDPIECES)]

@@ -20,10 +20,11 @@ from random import Random
 from corpus.alignment import Block, Links, align, number_words, smallest_blocks, symmetrise
 from corpus.chance import between
 from corpus.command import output_parser, run_once, whole_number
-from corpus.errors import InputError
-from corpus.output import SIDES, Output
+from corpus.output import SIDES, OutputFolder
 from corpus.reading import read_words
 from tqdm import tqdm
+
+from wean_fairseq.errors import UserError
 
 LABELLED = ("train", "valid")
 _MOST_CELLS = 250_000  # maximum product of source and target length in a pair, because time and memory grow with it
@@ -63,11 +64,11 @@ def sources(options: Namespace) -> list[Path]:
     return [path for paths in files_of(options).values() for path in paths]
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Align the text and write the labels. Return a description with the number of labels.
 
     Raises:
-        InputError: if the sides have different lengths, or lines are empty.
+        UserError: if the sides have different lengths, or lines are empty.
     """
     files = files_of(options)
     links = list(align_both(files, options.iterations, grow=options.symmetrise == "grow-diag"))
@@ -85,10 +86,10 @@ def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> 
         for side in range(len(SIDES))
     ]
     if not len(sides[0].words):
-        raise InputError(f"{files['train'][0]} is empty.")
+        raise UserError(f"{files['train'][0]} is empty.")
     cells = sides[0].lengths * sides[1].lengths
     if cells.max() > _MOST_CELLS:
-        raise InputError(
+        raise UserError(
             f"pair {cells.argmax() + 1} of the text has {sides[0].lengths[cells.argmax()]:,} and "
             f"{sides[1].lengths[cells.argmax()]:,} words, whose product must be at most {_MOST_CELLS:,}: prepare "
             "the text again with shorter pairs."
@@ -103,7 +104,7 @@ def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> 
 
 
 def write_labels(
-    output: Output, files: dict[str, list[Path]], links: list[Links], options: Namespace
+    output: OutputFolder, files: dict[str, list[Path]], links: list[Links], options: Namespace
 ) -> dict[str, int]:
     """Choose the phrases of every pair, write the labels, and count the words with each label."""
     counts = Counter(word for _, pair in read_words(files["train"]) for side in pair for word in side)

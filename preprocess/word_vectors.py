@@ -15,10 +15,13 @@ from pathlib import Path
 
 import numpy as np
 from corpus.command import run_once, whole_number
-from corpus.errors import InputError
 from corpus.learning import learner_parser, text_lines
-from corpus.output import Output
+from corpus.output import OutputFolder
 
+from wean_fairseq.errors import UserError
+from wean_fairseq.optional import LazyModule
+
+gensim_models = LazyModule("gensim.models")  # optional, and it takes a second to import
 METHODS = ("skip-gram", "cbow")
 
 
@@ -55,13 +58,11 @@ def parser() -> ArgumentParser:
     return options
 
 
-def write(options: Namespace, output: Output) -> str:
+def write(options: Namespace, output: OutputFolder) -> str:
     """Learn the vectors and write them as text. Return a description with the number of vectors."""
     logging.getLogger("gensim").setLevel(logging.WARNING)
-    from gensim.models import Word2Vec
-
     sentences = _Sentences(options.text)
-    model = Word2Vec(
+    model = gensim_models.Word2Vec(
         vector_size=options.dim,
         window=options.window,
         min_count=options.min_count,
@@ -72,10 +73,10 @@ def write(options: Namespace, output: Output) -> str:
     )
     model.build_vocab(sentences)
     if not len(model.wv):
-        raise InputError(f"no word of the text is seen {options.min_count} times: lower --min-count.")
+        raise UserError(f"no word of the text is seen {options.min_count} times: lower --min-count.")
     model.train(sentences, total_examples=model.corpus_count, epochs=options.epochs)
     if not np.isfinite(model.wv.vectors).all():
-        raise InputError("the training diverged, so no vectors are written: lower --epochs.")
+        raise UserError("the training diverged, so no vectors are written: lower --epochs.")
     model.wv.save_word2vec_format(str(output.folder / "vectors.txt"), binary=False)
     output.facts["vocabulary"] = len(model.wv)
     return (

@@ -1,7 +1,8 @@
 """Common parts of the scripts of ``preprocess/``. They read text, write an output directory, and check for leaks.
 
 The scripts run as ``python preprocess/<name>.py``. Python then puts their folder on its path, so they can use ``from
-corpus.output import Output``. The steps from text to tokens are in ``wean_fairseq.text``, because models need them too.
+corpus.output import OutputFolder``. The steps from text to tokens are in ``wean_fairseq.text``, because models need
+them too.
 """
 
 import importlib.util

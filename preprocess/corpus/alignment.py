@@ -25,7 +25,7 @@ _CELLS = 2_000_000  # approximate number of cells in a batch
 Links = set[tuple[int, int]]
 
 
-class Side(NamedTuple):
+class NumberedText(NamedTuple):
     """One side of all pairs. ``words`` has the numbers of the words from 1, where 0 means no word.
 
     ``starts`` has the index of the first word of each sentence, and the end.
@@ -51,17 +51,17 @@ class _Batch(NamedTuple):
     sizes: NDArray[np.int64]  # number of cells of each target word
 
 
-def number_words(sentences: Iterable[list[str]], numbers: dict[str, int]) -> Side:
+def number_words(sentences: Iterable[list[str]], numbers: dict[str, int]) -> NumberedText:
     """Replace words of sentences by numbers. New words are added to ``numbers``."""
     words: list[int] = []
     starts = [0]
     for sentence in sentences:
         words.extend(numbers.setdefault(word, len(numbers) + 1) for word in sentence)
         starts.append(len(words))
-    return Side(np.array(words, dtype=np.int64), np.array(starts, dtype=np.int64))
+    return NumberedText(np.array(words, dtype=np.int64), np.array(starts, dtype=np.int64))
 
 
-def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
+def align(source: NumberedText, target: NumberedText, iterations: int) -> NDArray[np.int64]:
     """Learn the alignment model, and find the most likely source word of every target word.
 
     Args:
@@ -96,7 +96,7 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
     return np.concatenate(places)
 
 
-def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
+def _bounds(source: NumberedText, target: NumberedText) -> list[tuple[int, int]]:
     """Return the index of the first pair of each batch, followed by the number of pairs."""
     cells = np.cumsum((source.lengths + 1) * target.lengths)
     edges = np.searchsorted(cells, np.arange(_CELLS, cells[-1], _CELLS), side="right")
@@ -104,7 +104,7 @@ def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
     return list(pairwise(edges.tolist()))
 
 
-def _batch(source: Side, target: Side, low: int, high: int) -> _Batch:
+def _batch(source: NumberedText, target: NumberedText, low: int, high: int) -> _Batch:
     """Return the cells of the pairs from ``low`` to ``high``.
 
     The first cell of a target word represents its alignment with no source word.
@@ -126,7 +126,7 @@ def _prior(m: int, n: int) -> NDArray[np.float64]:
     return prior.ravel()
 
 
-def _keys(source: Side, target: Side, low: int, high: int, vocabulary: int) -> NDArray[np.int64]:
+def _keys(source: NumberedText, target: NumberedText, low: int, high: int, vocabulary: int) -> NDArray[np.int64]:
     """Return the source word and the target word of each cell, encoded as one number."""
     m, n = source.lengths[low:high], target.lengths[low:high]
     of_word = np.repeat(source.starts[low:high], n)  # the first source word of the pair of each target word

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from corpus.errors import InputError
 from corpus.output import MANIFEST, SPLITS
-from wean_fairseq.errors import name_some
+from wean_fairseq.errors import UserError, name_some
 from wean_fairseq.storage.data_files import LOG, is_data
 from wean_fairseq.storage.files import remove_partial, sha256_of, whole_folder
 from wean_fairseq.storage.json_files import read_json
@@ -41,7 +40,7 @@ def binarise(
         True if the data was written, False if it was already complete.
 
     Raises:
-        InputError: if the folder cannot be written or the command fails. The message has the last line of the command's
+        UserError: if the folder cannot be written or the command fails. The message has the last line of the command's
             output.
     """
     made_from: dict[str, object] = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
@@ -61,7 +60,7 @@ def binarise(
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-            raise InputError(f"fairseq-preprocess failed: {last}")
+            raise UserError(f"fairseq-preprocess failed: {last}")
         written = {path.name: sha256_of(path) for path in sorted(new.iterdir())}
         (new / MANIFEST).write_text(json.dumps({**made_from, "written": written}, indent=2) + "\n", encoding="utf-8")
     return True
@@ -72,7 +71,7 @@ def _arguments(text: Path, folder: Path, sizes: dict[str, int], dictionaries: Se
     line = ["--source-lang=src", "--target-lang=tgt", f"--destdir={folder}"]
     prefixes = [split for split in SPLITS if (text / f"{split}.src").is_file()]
     if "train" not in prefixes:
-        raise InputError("--binarise needs a training split, which the dictionary is counted from.")
+        raise UserError("--binarise needs a training split, which the dictionary is counted from.")
     line += [f"--{split}pref={text / split}" for split in prefixes]
     line += ["--dataset-impl=raw"] if sizes.get("raw_data") else []
     if dictionaries:
@@ -87,32 +86,30 @@ def _may_replace(folder: Path, made_from: dict[str, object], overwrite: bool) ->
     """Return True if ``folder`` is an outdated or damaged output of this module, False if it is complete.
 
     Raises:
-        InputError: if ``folder`` was not written by this module, is damaged, or must not be replaced.
+        UserError: if ``folder`` was not written by this module, is damaged, or must not be replaced.
     """
     manifest = folder / MANIFEST
     recorded = None
     with suppress(OSError, ValueError):  # a folder with an unreadable manifest is not an output of this module
         recorded = read_json(manifest)
     if not isinstance(recorded, dict) or "text_manifest_sha256" not in recorded:
-        raise InputError(f"{folder} exists and is not an output of --binarise: choose another directory.")
+        raise UserError(f"{folder} exists and is not an output of --binarise: choose another directory.")
     written = recorded.pop("written", {})  # outputs of older versions have no list of files
     if recorded == made_from:
         changed = [name for name, digest in written.items() if _digest(folder / name) != digest]
         if not changed:
             return False
         if not overwrite:
-            raise InputError(
+            raise UserError(
                 f"{folder / changed[0]} was changed or removed since it was written: pass --overwrite to redo it."
             )
     known = {MANIFEST, LOG, CHECKSUMS, *written}
     if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known and not is_data(path.name)):
-        raise InputError(
+        raise UserError(
             f"{folder} has files that --binarise did not write ({name_some(foreign)}): move them elsewhere."
         )
     if not overwrite:
-        raise InputError(
-            f"{folder} was made from other text or options: pass --overwrite, or choose another directory."
-        )
+        raise UserError(f"{folder} was made from other text or options: pass --overwrite, or choose another directory.")
     return True
 
 

@@ -12,17 +12,17 @@ from typing import Any, TypeVar
 
 from corpus import leaks
 from corpus.binarise import binarise
-from corpus.errors import InputError, say
-from corpus.output import Output, check_free
-from corpus.preparation import Preparation, describe
+from corpus.messages import say
+from corpus.output import OutputFolder, check_free
+from corpus.preparation import Preparation, print_summary
 from wean_fairseq.console import OneLineParser, exit_status, positive_number, whole_number  # noqa: F401 - used by the scripts
+from wean_fairseq.errors import UserError
 from wean_fairseq.optional import versions_of
 from wean_fairseq.ranges import MOST_PROCESSES, flag
 from wean_fairseq.storage.files import no_file
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
-EXAMPLES = whole_number(1, 10_000_000)  # argparse type for numbers of examples. Larger numbers are typing errors
 _BINARY = ("words", "threshold", "workers", "separate_dictionaries", "raw_data", "dictionaries")  # of --binarise
 # Options that do not change the text, or that name files whose checksums are recorded.
 _NOT_CONTENT = ("output", "overwrite", "binarise", *_BINARY)
@@ -59,7 +59,7 @@ def output_parser(name: str, doc: str | None) -> ArgumentParser:
     return parser
 
 
-def build_parser(name: str, doc: str | None) -> ArgumentParser:
+def preparation_parser(name: str, doc: str | None) -> ArgumentParser:
     """Return a parser with the options of the scripts that prepare text (see ``output_parser``)."""
     parser = output_parser(name, doc)
     parser.add_argument(
@@ -121,7 +121,7 @@ def add_text_options(parser: ArgumentParser) -> None:
     )
 
 
-def run(
+def run_preparation(
     parser: ArgumentParser,
     build: Callable[[Namespace, Preparation], None],
     arguments: Sequence[str] | None = None,
@@ -157,7 +157,7 @@ def run(
 
 def run_once(
     parser: ArgumentParser,
-    write: Callable[[Namespace, Output], str],
+    write: Callable[[Namespace, OutputFolder], str],
     arguments: Sequence[str] | None = None,
     *,
     version: str,
@@ -191,19 +191,21 @@ def run_once(
             if is_missing(output, files):
                 missing.append((chosen, output))
         for chosen, output in missing:
-            say(name, fill(output, files, partial(write, chosen, output)))
+            say(name, fill_directory(output, files, partial(write, chosen, output)))
 
     return exit_status(name, work)
 
 
-def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str]) -> Output:
+def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str]) -> OutputFolder:
     """Return the output directory. Its content does not depend on ``--overwrite`` or on the names of files."""
     recorded = {
         key: value
         for key, value in vars(options).items()
         if key not in ("overwrite", "text") and value is not None and not isinstance(value, Path)
     }
-    return Output(path, script=name, version=version, options=recorded, versions=versions, overwrite=options.overwrite)
+    return OutputFolder(
+        path, script=name, version=version, options=recorded, versions=versions, overwrite=options.overwrite
+    )
 
 
 def _check_binary(options: Namespace, parser: ArgumentParser) -> None:
@@ -211,14 +213,14 @@ def _check_binary(options: Namespace, parser: ArgumentParser) -> None:
     if options.binarise is None:
         for name in _BINARY:
             if getattr(options, name) != parser.get_default(name):
-                raise InputError(f"{flag(name)} is for binary data: add --binarise, or leave it out.")
+                raise UserError(f"{flag(name)} is for binary data: add --binarise, or leave it out.")
     elif "," in str(options.output):
-        raise InputError(
+        raise UserError(
             f"{options.output} has a comma, at which fairseq-preprocess splits it: choose another --output."
         )
     for path in options.dictionaries or ():
         if not path.is_file():
-            raise InputError(f"{no_file(path)}: name a dictionary of fairseq-preprocess.")
+            raise UserError(f"{no_file(path)}: name a dictionary of fairseq-preprocess.")
 
 
 def prepare(
@@ -230,16 +232,16 @@ def prepare(
 ) -> None:
     """Write the output directory, unless it already exists with the same options and the same files."""
     if options.lowercase and options.truecase:
-        raise InputError("--lowercase and --truecase exclude one another.")
+        raise UserError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
-        raise InputError("--unknown needs unchanged words: leave out --unit, --bpe and --truecase.")
+        raise UserError("--unknown needs unchanged words: leave out --unit, --bpe and --truecase.")
     steps.check_language(options.unit, "en" if options.language is None else options.language)
     if options.bpe and options.unit == "characters":
-        raise InputError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
+        raise UserError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
     if options.wordpiece_vocab is not None and options.unit != "wordpiece":
-        raise InputError("--wordpiece-vocab is for --unit wordpiece: leave it out, or add that unit.")
+        raise UserError("--wordpiece-vocab is for --unit wordpiece: leave it out, or add that unit.")
     sources = list(dict.fromkeys(sources + [options.wordpiece_vocab] * (options.wordpiece_vocab is not None)))
-    output = Output(
+    output = OutputFolder(
         options.output,
         script=name,
         version=version,
@@ -255,16 +257,16 @@ def prepare(
         return list(preparation.looks.remarks())
 
     if is_missing(output, sources):
-        describe(output, name, fill(output, sources, write))
+        print_summary(output, name, fill_directory(output, sources, write))
 
 
-def is_missing(output: Output, sources: Sequence[Path]) -> bool:
+def is_missing(output: OutputFolder, sources: Sequence[Path]) -> bool:
     """Return True if a directory must be written.
 
     If it exists with the same options and files, print this and return False.
 
     Raises:
-        InputError: if the directory must not be written, or if a source is missing.
+        UserError: if the directory must not be written, or if a source is missing.
     """
     script = output.head["script"]
     if output.finished(sources):
@@ -273,11 +275,11 @@ def is_missing(output: Output, sources: Sequence[Path]) -> bool:
     check_free(output.path, script, output.overwrite)
     for path in sources:  # check the sources before a folder is created
         if not path.is_file():
-            raise InputError(f"{no_file(path)}: name a regular file.")
+            raise UserError(f"{no_file(path)}: name a regular file.")
     return True
 
 
-def fill(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -> Result:
+def fill_directory(output: OutputFolder, sources: Sequence[Path], write: Callable[[], Result]) -> Result:
     """Call ``write`` to fill a missing directory. Return the result of ``write``."""
     with output:
         for path in sources:

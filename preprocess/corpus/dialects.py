@@ -9,7 +9,8 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+
+from corpus.reading import Row
 
 DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", "|||": "|||", "^": "carets"}
 DELIMITERS |= {"~": "tildes", "\x01": "the characters \\x01 of Hive"}
@@ -57,14 +58,6 @@ class Dialect:
         quoted = f"cells quoted by {self.quote} where needed" if self.quote else "quotation marks are text"
         escapes = ", backslash escapes" if self.escapes else ""
         return f"{DELIMITERS.get(self.delimiter, self.delimiter)} between cells, {quoted}{escapes}"
-
-
-class Row(NamedTuple):
-    """A row with the number of its first line in the file, its cells, and its problem, if any."""
-
-    line: int
-    cells: list[str]
-    problem: str = ""
 
 
 @dataclass
@@ -185,19 +178,19 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
                 ) + line.count(":\\")
                 evidence.marks = True
             evidence.marks = evidence.marks or '"' in line
-        if not row.problem and dialect.width and len(row.cells) != dialect.width:
-            number = "1 cell" if len(row.cells) == 1 else f"{len(row.cells)} cells"
-            row = Row(start, row.cells, f"{number} instead of {dialect.width}")
+        if not row.problem and dialect.width and len(row.value) != dialect.width:
+            number = "1 cell" if len(row.value) == 1 else f"{len(row.value)} cells"
+            row = Row(start, row.value, f"{number} instead of {dialect.width}")
         if dialect.delimiter == "|" and not set(line) - set("|-: "):
-            row = Row(start, row.cells, "a line of dashes")
+            row = Row(start, row.value, "a line of dashes")
         if row.problem:
             evidence.note_bad(row)
         else:
             evidence.rows += 1
             evidence.lines += source.number - start + 1
-            evidence.widths[len(row.cells)] += 1
+            evidence.widths[len(row.value)] += 1
         if dialect.escapes or not line.isascii() or start != source.number:
-            row = row._replace(cells=[_show(cell, dialect) for cell in row.cells])
+            row = row._replace(value=[_show(cell, dialect) for cell in row.value])
         yield row
 
 

@@ -4,7 +4,7 @@ import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from corpus.errors import InputError
+from wean_fairseq.errors import UserError
 
 _NUMBER = re.compile(r"[-+]?[\s.,:/%-]*\d[\d\s.,:/%TZ-]*")  # it also matches dates and times
 _SENTENCE_END = re.compile(r"""[.?!…。？！]["'”’»)]*$""")
@@ -85,14 +85,14 @@ def parse_names(text: str) -> list[str]:
     """Return the names in ``--columns``, separated by commas. A name that contains a comma is quoted.
 
     Raises:
-        InputError: if there are fewer than two names, or a name is repeated.
+        UserError: if there are fewer than two names, or a name is repeated.
     """
     try:
         names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True))]
     except (csv.Error, StopIteration) as error:
-        raise InputError(f"--columns {text} cannot be read: quote a name with a comma, as in 'a,\"b, c\"'.") from error
+        raise UserError(f"--columns {text} cannot be read: quote a name with a comma, as in 'a,\"b, c\"'.") from error
     if len(names) < 2 or not all(names):
-        raise InputError("--columns takes two names or numbers with a comma between them, such as original,rewritten.")
+        raise UserError("--columns takes two names or numbers with a comma between them, such as original,rewritten.")
     return names
 
 
@@ -106,20 +106,20 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
         advice: last sentence of error messages.
 
     Raises:
-        InputError: if a column is missing, ambiguous, or repeated.
+        UserError: if a column is missing, ambiguous, or repeated.
     """
     keys = list(names)
     chosen: list[Key] = []
     for name in wanted:
         same = [key for key in keys if names[key] in (name, one_spaced(name))]
         if len(same) > 1:
-            raise InputError(f"{where} has {len(same)} columns named {name}: give numbers. {listing(names, advice)}")
+            raise UserError(f"{where} has {len(same)} columns named {name}: give numbers. {listing(names, advice)}")
         if not same and (index := index_of(name, len(keys))) is not None:
             same = [keys[index]]
         if not same:
-            raise InputError(f"{where} has no column {name}. {listing(names, advice)}")
+            raise UserError(f"{where} has no column {name}. {listing(names, advice)}")
         if same[0] in chosen:
-            raise InputError(
+            raise UserError(
                 f"--columns {','.join(wanted)} names one column twice, so that source and target would be the same. "
                 f"{listing(names, advice)}"
             )

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from corpus.errors import InputError
 from corpus.headers import index_of, mostly
-from corpus.reading import read_blocks
+from corpus.reading import Row, read_blocks
+from wean_fairseq.errors import UserError
 from wean_fairseq.storage.json_files import without_repetition
 
 DEEPEST = 20  # maximum number of levels in the path to a column
@@ -23,20 +23,12 @@ _SPACE = re.compile(r"\s*")
 _BEGINNING = re.compile(r"""\s*(\{\s*(["'}]|$)|\[\s*([\[{"'\]]|$))""")
 
 
-class Value(NamedTuple):
-    """One JSON value, with the number of its first line and its problem, if any."""
-
-    line: int
-    value: Any
-    problem: str = ""
-
-
-def parse_line(line: str, number: int) -> Value:
+def parse_json_line(line: str, number: int) -> Row:
     """Parse a line of JSON. A repeated name in an object is a problem."""
     try:
-        return Value(number, json.loads(line, object_pairs_hook=without_repetition))
+        return Row(number, json.loads(line, object_pairs_hook=without_repetition))
     except (ValueError, RecursionError) as error:
-        return Value(number, None, _reason(error))
+        return Row(number, None, _reason(error))
 
 
 def is_json(path: Path, beginning: str) -> bool:
@@ -46,7 +38,7 @@ def is_json(path: Path, beginning: str) -> bool:
     """
     if path.name.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")) or _BEGINNING.match(beginning):
         return True
-    return mostly((isinstance(parse_line(line, 0).value, dict) for line in beginning.split("\n")[1:-1]), 0.5)
+    return mostly((isinstance(parse_json_line(line, 0).value, dict) for line in beginning.split("\n")[1:-1]), 0.5)
 
 
 class JsonFile:
@@ -60,7 +52,7 @@ class JsonFile:
         layout: "JSON lines", "a JSON array" or "JSON objects".
 
     Raises:
-        InputError: if the file cannot be read.
+        UserError: if the file cannot be read.
     """
 
     def __init__(self, path: Path, *, replace_bad: bool = False) -> None:
@@ -68,7 +60,7 @@ class JsonFile:
         self.replace_bad = replace_bad
         text = "".join(islice(read_blocks(path, None, replace_bad), _SAMPLE_BLOCKS))
         sample = [line for line in islice(text.split("\n"), _SAMPLE) if line.strip()]
-        parsed = [parse_line(line, 1) for line in sample]
+        parsed = [parse_json_line(line, 1) for line in sample]
         alone = [value.value for value in parsed if not value.problem and isinstance(value.value, (dict, list))]
         self.layout = "JSON lines" if alone else "JSON objects"
         # If the file has only one line with an array of rows, the file is an array. If every line is an array of texts,
@@ -77,16 +69,16 @@ class JsonFile:
         if sample and sample[0].lstrip().startswith("[") and (nested or parsed[0].problem):
             self.layout = "a JSON array"
 
-    def values(self, counts: Counter[str] | None = None) -> Iterator[Value]:
+    def values(self, counts: Counter[str] | None = None) -> Iterator[Row]:
         """Yield the values of the file. In JSON lines, a malformed line yields a value with a problem.
 
         Raises:
-            InputError: if the rest of the file cannot be read. The message names the line.
+            UserError: if the rest of the file cannot be read. The message names the line.
         """
         if self.layout == "JSON lines":
             for number, line in enumerate(self._lines(counts), start=1):
                 if line.strip():
-                    yield parse_line(line, number)
+                    yield parse_json_line(line, number)
         else:
             yield from self._stream(read_blocks(self.path, counts, self.replace_bad))
 
@@ -99,12 +91,12 @@ class JsonFile:
                 yield from lines
                 parts = [rest]
             elif sum(map(len, parts)) > LONGEST_VALUE:
-                raise InputError(
+                raise UserError(
                     f"{self.path} has a line of more than {LONGEST_VALUE >> 20} MiB: write one row per line."
                 )
         yield "".join(parts)
 
-    def _stream(self, blocks: Iterable[str]) -> Iterator[Value]:
+    def _stream(self, blocks: Iterable[str]) -> Iterator[Row]:
         """Decode values from the blocks. While a value is incomplete, more blocks are added."""
         decoder = json.JSONDecoder(object_pairs_hook=without_repetition)
         source = iter(blocks)
@@ -124,14 +116,14 @@ class JsonFile:
                 except (ValueError, RecursionError) as error:
                     following = self._more(source, buffer, place, error, line)
                 else:
-                    yield Value(line, value)
+                    yield Row(line, value)
                     line += buffer.count("\n", place, end)
                     place, between = end, between and ","
                     continue
             elif not closing:
                 following = next(source, None)
                 if following is None and between:
-                    raise InputError(f"{self.path} ends within a JSON array: is the file complete?")
+                    raise UserError(f"{self.path} ends within a JSON array: is the file complete?")
             if following is None:
                 self._refuse_rest(chain([buffer[place + closing :]], source), line)
                 return
@@ -149,12 +141,12 @@ class JsonFile:
         if not more or len(buffer) - place > LONGEST_VALUE:
             if isinstance(error, json.JSONDecodeError):
                 line += buffer.count("\n", place, error.pos)
-            raise InputError(f"line {line} of {self.path} is not JSON ({_reason(error)}).") from error
+            raise UserError(f"line {line} of {self.path} is not JSON ({_reason(error)}).") from error
         return more
 
     def _refuse_rest(self, rest: Iterable[str], line: int) -> None:
         if any(block.strip() for block in rest):
-            raise InputError(f"{self.path} has text after its JSON array, which ends on line {line}.")
+            raise UserError(f"{self.path} has text after its JSON array, which ends on line {line}.")
 
 
 def _is_row(value: list[Any]) -> bool:
@@ -168,7 +160,7 @@ def _reason(error: Exception) -> str:
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def pick(value: Any, path: str) -> Any:
+def value_at(value: Any, path: str) -> Any:
     """Return the part of an object at a path such as ``translation.en``. Items of lists are numbered from 1.
 
     Returns:
@@ -183,10 +175,10 @@ def pick(value: Any, path: str) -> Any:
         item = value[name]
     else:
         return None
-    return pick(item, rest) if rest else item
+    return value_at(item, rest) if rest else item
 
 
-def paths_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+def leaves_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield the paths and values of the innermost parts of an object.
 
     Parts at more than ``DEEPEST`` levels are not divided further.
@@ -194,6 +186,6 @@ def paths_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str
     if isinstance(value, (dict, list)) and depth < DEEPEST:
         items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value, start=1)
         for name, child in items:
-            yield from paths_of(child, f"{prefix}.{name}" if prefix else str(name), depth + 1)
+            yield from leaves_of(child, f"{prefix}.{name}" if prefix else str(name), depth + 1)
     else:
         yield prefix, value

@@ -55,8 +55,8 @@ class LeakCheck:
         return {both: dict(counts) for both, counts in self.counts.items()}
 
     def _keys(self, source: str, targets: Sequence[str]) -> dict[str, set[bytes]]:
-        first = digest(source, self.key)
-        others = [digest(target, self.key) for target in targets]
+        first = sentence_digest(source, self.key)
+        others = [sentence_digest(target, self.key) for target in targets]
         return {
             "pairs": {first + other for other in others},
             "sources": {first},
@@ -77,7 +77,7 @@ class LeakCheck:
         return drop
 
 
-def digest(line: str, key: str = "line") -> bytes:
+def sentence_digest(line: str, key: str = "line") -> bytes:
     """Return the digest of a line. Lines that count as equal have equal digests."""
     line = "".join(line.lower().split())
     if key == "loose":

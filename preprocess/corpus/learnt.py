@@ -1,15 +1,15 @@
 """Learn true-casing and BPE from the training split. The models are stored next to the split."""
 
 import io
-import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 
-from corpus.errors import InputError
+from wean_fairseq.errors import UserError
 from wean_fairseq.optional import import_optional
+from wean_fairseq.storage.files import HashedFile, write_whole
 from wean_fairseq.text.casing import cased_words
 from wean_fairseq.text.steps import LONGEST_WORD, TextStep
 
@@ -32,7 +32,7 @@ def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
     """Learn ``merges`` merges of byte pair encoding, and write their codes. Extremely long words are left out.
 
     Raises:
-        InputError: if the text is too small to learn from.
+        UserError: if the text is too small to learn from.
     """
     learner = import_optional("subword_nmt.learn_bpe")
     usual = (" ".join(word for word in line.split() if len(word) <= LONGEST_WORD) for line in lines)
@@ -43,16 +43,18 @@ def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
             with quiet:
                 learner.learn_bpe(usual, file, merges)
         except (IndexError, ValueError) as error:  # raised if no pair is left to merge
-            raise InputError(f"the training text has not enough words to learn {merges} merges from.") from error
+            raise UserError(f"the training text has not enough words to learn {merges} merges from.") from error
 
 
 def map_file(path: Path, step: TextStep, finish: TextStep = str) -> None:
     """Apply a step to all lines of a file, in place and atomically. The number of lines is unchanged."""
-    partial = path.with_name(path.name + ".step")
-    with path.open(encoding="utf-8", newline="\n") as old, partial.open("w", encoding="utf-8", newline="\n") as new:
-        for line in old:
-            new.write(finish(step(line.rstrip("\n"))) + "\n")
-    os.replace(partial, path)
+
+    def write(file: HashedFile) -> None:
+        for line in lines_of(path):
+            new_line = finish(step(line.rstrip("\n")))
+            file.write(f"{new_line}\n".encode())
+
+    write_whole(path, write)
 
 
 def lines_of(*paths: Path) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """An output directory that is either complete or missing, with files, counts and checksums in a manifest.
 
-    output = Output(path, script="my_rules", version="1.0", options={"seed": 1}, overwrite=args.overwrite)
+    output = OutputFolder(path, script="my_rules", version="1.0", options={"seed": 1}, overwrite=args.overwrite)
     if not output.finished():
         with output:
             with output.split("train") as split:
@@ -8,38 +8,27 @@
                 split.drop("too long")
             output.facts["rules"] = 200
 
-All files are written to a folder inside a partial folder next to ``path`` (``.wean-<hash of the name>.partial``). This
+All files are written to a folder inside a partial folder next to ``path`` (see ``storage.files.whole_folder``). This
 folder gets its final name when the block ends without an error. The next run removes the partial folder of a killed
 run. If it contains the only copy of an older output, the next run with the same ``path`` restores this output first. If
 a second run starts at the same time, it is rejected.
 """
 
-import fcntl
-import hashlib
 import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
 
 from msgspec import Struct, convert
 
-from corpus.errors import InputError
 from corpus.reading import read_beginning
+from wean_fairseq.errors import UserError
 from wean_fairseq.storage.data_files import MANIFEST, PreparedFile, check_prepared
-from wean_fairseq.storage.files import (
-    check_not_current,
-    clear_partial,
-    count_lines,
-    make_new,
-    no_file,
-    put_in_place,
-    remove_partial,
-    sha256_of,
-)
+from wean_fairseq.storage.files import count_lines, no_file, remove_partial, sha256_of, whole_folder
 from wean_fairseq.storage.json_files import read_json
 
 SPLITS = ("train", "valid", "test")
@@ -56,16 +45,7 @@ class _Manifest(Struct):
     sources: list[PreparedFile] = []
 
 
-def partial_folder(path: Path) -> Path:
-    """Return the folder inside which the content of ``path`` is written first.
-
-    Only this project uses names of this form.
-    """
-    digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()
-    return path.parent / f".wean-{digest[:16]}.partial"
-
-
-class Output:
+class OutputFolder:
     """A directory that has a temporary name until it is complete.
 
     Args:
@@ -88,14 +68,14 @@ class Output:
         overwrite: bool = False,
     ) -> None:
         self.path = path
-        self.folder = self._partial = partial_folder(path)
+        self.folder = path  # replaced by the folder to fill while the output is open
         self.overwrite = overwrite
         self.head: dict[str, Any] = {"script": script, **({"version": version} if version else {}), "options": options}
         self.versions = versions or {}
         self.sources: list[dict[str, Any]] = []
-        self.splits: dict[str, Split] = {}
+        self.splits: dict[str, SplitFiles] = {}
         self.facts: dict[str, Any] = {}
-        self._lock = -1
+        self._opened = ExitStack()
         self._seen: set[Path] = set()
 
     def __enter__(self) -> Self:
@@ -103,32 +83,25 @@ class Output:
         remove_partial(self.path.parent, self.path.name)
         check_free(self.path, self.head["script"], self.overwrite)
         try:
-            check_not_current(self.path)
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._partial.mkdir(exist_ok=True)
-            self._lock = os.open(self._partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(self._lock).st_ino != self._partial.stat().st_ino:
-                raise BlockingIOError  # another run has completed the directory in the meantime
-            self.folder = make_new(self._partial, self.path)
+            new = whole_folder(self.path, replace=self.overwrite, exclusive=True)
+            self.folder = self._opened.enter_context(new)
         except BlockingIOError as error:
-            self._unlock()
-            raise InputError(f"{self.path} is being written by another run: wait for it to end.") from error
+            raise UserError(f"{self.path} is being written by another run: wait for it to end.") from error
         except OSError as error:
-            self._unlock()
-            raise InputError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
+            raise UserError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Rename the directory to its final name, or remove the files after an error."""
-        try:
-            if error is None:
-                self._finish()
-        finally:
-            clear_partial(self._partial, self.path)
-            self._unlock()
+        if error is not None:
+            self._opened.__exit__(kind, error, trace)
+            return
+        with self._opened:
+            self.write_text(MANIFEST, json.dumps(self.manifest(), indent=2, ensure_ascii=False) + "\n")
+            # Another program may have created the directory in the meantime.
+            check_free(self.path, self.head["script"], self.overwrite)
 
     def finished(self, sources: Sequence[Path] = ()) -> bool:
         """Return True if the directory exists with the same options and sources.
@@ -148,7 +121,7 @@ class Output:
         if checksums != [entry["sha256"] for entry in manifest["sources"]]:
             return False
         if check_prepared(self.path).keys() != manifest["files"].keys():
-            raise InputError(f"{self.path / MANIFEST} is damaged: delete {self.path}, or pass --overwrite.")
+            raise UserError(f"{self.path / MANIFEST} is damaged: delete {self.path}, or pass --overwrite.")
         return True
 
     def source(self, path: Path) -> Path:
@@ -161,25 +134,25 @@ class Output:
         if path in self._seen:
             return path
         if path.resolve().is_relative_to(self.path.resolve()):
-            raise InputError(f"{path} is in the directory that the output replaces: choose another --output.")
+            raise UserError(f"{path} is in the directory that the output replaces: choose another --output.")
         if not path.is_file():
-            raise InputError(f"{no_file(path)}: name a regular file.")
+            raise UserError(f"{no_file(path)}: name a regular file.")
         if read_beginning(path, 64).count(0) == 64:  # hashing a huge sparse file would take hours
-            raise InputError(f"{path} begins with zero bytes: this is not text.")
+            raise UserError(f"{path} begins with zero bytes: this is not text.")
         try:
             digest = check_prepared(path.parent, [path.name]).get(path.name) or sha256_of(path)
             if path.name in _SPLIT_FILES:
                 check_prepared(path.parent, [name for name in _SPLIT_FILES if not (path.parent / name).exists()])
             entry: dict[str, Any] = {"file": path.name, "bytes": path.stat().st_size, "sha256": digest}
         except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror}.") from error
+            raise UserError(f"cannot read {path}: {error.strerror}.") from error
         self.sources.append(entry)
         self._seen.add(path)
         return path
 
-    def split(self, name: str, sides: Sequence[str] = SIDES) -> "Split":
+    def split(self, name: str, sides: Sequence[str] = SIDES) -> "SplitFiles":
         """Return a context manager that writes a split, with one file ``<name>.<side>`` for each side."""
-        self.splits[name] = Split(self.folder, name, sides)
+        self.splits[name] = SplitFiles(self.folder, name, sides)
         return self.splits[name]
 
     def write_text(self, name: str, text: str) -> None:
@@ -206,20 +179,8 @@ class Output:
             "files": files,
         }
 
-    def _finish(self) -> None:
-        text = json.dumps(self.manifest(), indent=2, ensure_ascii=False) + "\n"
-        self.write_text(MANIFEST, text)
-        # Another program may have created the directory in the meantime.
-        check_free(self.path, self.head["script"], self.overwrite)
-        put_in_place(self._partial, self.path, replace=self.overwrite)
 
-    def _unlock(self) -> None:
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
-
-
-class Split:
+class SplitFiles:
     """The aligned files of one split. Every line is written to all sides or to none."""
 
     def __init__(self, folder: Path, name: str, sides: Sequence[str] = SIDES) -> None:
@@ -274,16 +235,16 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
     """Raise an error if ``path`` must not be replaced. With ``overwrite``, a script may replace its own output.
 
     Raises:
-        InputError: if ``path`` must not be replaced. The message says why.
+        UserError: if ``path`` must not be replaced. The message says why.
     """
     if not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir())):
         return
     if not overwrite:
-        raise InputError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
+        raise UserError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
     manifest = read_manifest(path)
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     if path.is_symlink() or manifest.get("script") != script or not names <= {MANIFEST, *manifest["files"]}:
-        raise InputError(
+        raise UserError(
             f"{path} is not, or not only, an earlier output of {script}: choose another --output, or remove it."
         )
 

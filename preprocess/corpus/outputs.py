@@ -52,6 +52,6 @@ def rewrite_outputs(
 def _read_outputs(generated: Path | None, text: Path | None) -> list[str]:
     if generated is None:
         return list(read_lines(text or Path()))
-    from wean_fairseq.evaluation.output_reader import read_generated  # only this branch needs the evaluation package
+    from wean_fairseq.evaluation.output_reader import read_generated  # slow, and only logs need it
 
     return list(read_generated("", generated).hypotheses)

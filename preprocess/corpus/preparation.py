@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from corpus import learnt
-from corpus.errors import InputError, say
 from corpus.leaks import LeakCheck
-from corpus.output import SIDES, Output, Split
+from corpus.messages import say
+from corpus.output import SIDES, OutputFolder, SplitFiles
 from corpus.reading import read_aligned, read_lines
 from wean_fairseq.console import counted
+from wean_fairseq.errors import UserError
 from wean_fairseq.text import steps
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
 
@@ -38,7 +39,7 @@ class Preparation:
         left_out: number of pairs or lines that are in no split, for each reason.
     """
 
-    def __init__(self, output: Output, options: Any) -> None:
+    def __init__(self, output: OutputFolder, options: Any) -> None:
         self.output = output
         self.options = options
         self.text = Text(_settings(options), wordpieces=options.wordpiece_vocab)
@@ -71,7 +72,7 @@ class Preparation:
     def clean(self, line: str) -> str:
         """Return a source line as the leak check needs it: cleaned and lower-cased, but not tokenised."""
         if len(line) > _LONGEST:
-            raise InputError(
+            raise UserError(
                 f"the text that begins with {line[:40]!r} has {len(line):,} characters, but one sentence or essay has "
                 f"at most {_LONGEST:,}: split it, or leave it out."
             )
@@ -111,7 +112,7 @@ class Preparation:
             required: raise an error if no line is left. Otherwise, an empty split is not written.
 
         Raises:
-            InputError: if no line is left.
+            UserError: if no line is left.
         """
         with self.output.split(name, [*sides, *beside]) as split:
             writer = PairWriter(self, split)
@@ -119,7 +120,7 @@ class Preparation:
             yield writer
         if not split.kept and required:
             reasons = _list_counts(split.dropped) or _list_counts(+self.left_out) or "there is none in the input"
-            raise InputError(f"no line is left for {name}: {reasons}.")
+            raise UserError(f"no line is left for {name}: {reasons}.")
         if not split.kept:
             self.left_out.update({f"{name}_{reason}": count for reason, count in split.dropped.items()})
             del self.output.splits[name]
@@ -139,7 +140,7 @@ class Preparation:
         """
         for split in splits:
             with self.split(split) as writer:
-                writer.add_all(pair for chosen, pair in zip(drawn, pairs(), strict=True) if chosen == split)
+                writer.add_all(items_of(split, drawn, pairs()))
 
     def finish(self) -> None:
         """Apply the learnt steps, and record the counts and the text settings in the manifest."""
@@ -147,7 +148,7 @@ class Preparation:
             model = self.output.folder / name
             train = self.output.splits.get("train")
             if train is None:
-                raise InputError(f"there is no training text to learn {name} from.")
+                raise UserError(f"there is no training text to learn {name} from.")
             learn(learnt.lines_of(*(path for path in train.paths if path in self.text_files)), model)
             step = make(model)
             for path in self.text_files:
@@ -191,7 +192,7 @@ def _settings(options: Any) -> TextSettings:
         topics=bool(getattr(options, "topics", False)),
     )
     if options.language not in (None, "en") and options.unit in ("words", "joiner", "characters"):
-        raise InputError(f"--unit {options.unit} uses no rules of a language: leave --language out.")
+        raise UserError(f"--unit {options.unit} uses no rules of a language: leave --language out.")
     return settings
 
 
@@ -222,7 +223,7 @@ class Looks:
 class PairWriter:
     """Writes the lines of one split. The first side is the source. The other sides are its targets or references."""
 
-    def __init__(self, preparation: Preparation, split: Split) -> None:
+    def __init__(self, preparation: Preparation, split: SplitFiles) -> None:
         self.preparation = preparation
         self.split = split
         self.held_out = split.name != "train"
@@ -252,7 +253,7 @@ class PairWriter:
                 is dropped.
 
         Raises:
-            InputError: if a side is empty and a place is given.
+            UserError: if a side is empty and a place is given.
         """
         preparation = self.preparation
         clean = [preparation.clean(line) for line in lines]
@@ -260,7 +261,7 @@ class PairWriter:
         tokens = [preparation.cut(line) for line in clean]
         if not all(tokens):
             if where:
-                raise InputError(f"{where} is empty on {'the target' if tokens[0] else 'the source'} side.")
+                raise UserError(f"{where} is empty on {'the target' if tokens[0] else 'the source'} side.")
             self.split.drop("empty_side")
             return False
         if self.held_out:
@@ -278,7 +279,12 @@ class PairWriter:
             self.add(*lines)
 
 
-def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
+def items_of(split: str, drawn: Iterable[str], items: Iterable[Item]) -> Iterator[Item]:
+    """Return the items of one split. ``drawn`` has the split of each item."""
+    return (item for chosen, item in zip(drawn, items, strict=True) if chosen == split)
+
+
+def print_summary(output: OutputFolder, name: str, remarks: Iterable[str]) -> None:
     """Print the numbers of kept, dropped, changed and shared lines, and remarks about the text."""
     for remark in remarks:
         say(name, remark)

@@ -10,12 +10,12 @@ from contextlib import closing, contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, NoReturn, cast
+from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from tqdm import tqdm
 
-from corpus.errors import InputError
 from wean_fairseq.console import counted
+from wean_fairseq.errors import UserError
 from wean_fairseq.storage.files import Unpacked, open_input
 
 LONGEST_LINE = 1 << 26  # a longer line shows that the file does not have one sentence per line
@@ -41,6 +41,17 @@ _NO_TEXT = {
 }
 
 
+class Row(NamedTuple):
+    """A row of a table, with the number of its first line and its problem, if any.
+
+    Its value is a list of cells, or a JSON value.
+    """
+
+    line: int
+    value: Any
+    problem: str = ""
+
+
 def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool = False) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, which may be gzipped. Lines end with \\n or \\r\\n.
 
@@ -52,7 +63,7 @@ def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool
         replace_bad: replace bytes that are not UTF-8 by U+FFFD, instead of rejecting the file.
 
     Raises:
-        InputError: if the file is missing, or if one of its lines cannot be used.
+        UserError: if the file is missing, or if one of its lines cannot be used.
     """
     counts = Counter() if counts is None else counts
     with opened(path) as (file, lines), _bar(path) as bar:
@@ -69,7 +80,7 @@ def read_blocks(path: Path, counts: Counter[str] | None = None, replace_bad: boo
     """Yield a UTF-8 file in blocks, with the checks of ``read_lines``, because the file may be one long line.
 
     Raises:
-        InputError: if the file is missing, or if some of its bytes cannot be used.
+        UserError: if the file is missing, or if some of its bytes cannot be used.
     """
     counts = Counter() if counts is None else counts
     decoder = codecs.getincrementaldecoder("utf-8")("replace" if replace_bad else "strict")
@@ -99,7 +110,7 @@ def read_beginning(path: Path, size: int = 4096) -> bytes:
     """Return the first bytes of a file. A gzipped file is unpacked.
 
     Raises:
-        InputError: if the file cannot be read.
+        UserError: if the file cannot be read.
     """
     with opened(path) as (_, unpacked):
         return unpacked.read(size)
@@ -109,15 +120,15 @@ def read_beginning(path: Path, size: int = 4096) -> bytes:
 def opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a file. Yield the file itself, which shows the position, and its unpacked content.
 
-    Problems raise ``InputError``.
+    Problems raise ``UserError``.
     """
     try:
         with open_input(path) as file, closing(_unpacked(file)) as content:
             yield file, content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"cannot unpack {path}: {error}.") from error
+        raise UserError(f"cannot unpack {path}: {error}.") from error
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+        raise UserError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def _unpacked(file: BinaryIO) -> BinaryIO:
@@ -128,16 +139,16 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
 
 
 def _refuse_other_formats(beginning: bytes, path: Path) -> None:
-    """Raise ``InputError`` if a file is not text but, for example, an Excel workbook or a tar archive."""
+    """Raise ``UserError`` if a file is not text but, for example, an Excel workbook or a tar archive."""
     if beginning[257:262] == b"ustar":  # this comes first, because an archive may begin with text
-        raise InputError(f"{path} is an archive: unpack it, and name a file that was in it.")
+        raise UserError(f"{path} is an archive: unpack it, and name a file that was in it.")
     if beginning.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in read_beginning(path):
-        raise InputError(f"{path} is a workbook of Excel: save its sheet as CSV UTF-8, and name that file.")
+        raise UserError(f"{path} is a workbook of Excel: save its sheet as CSV UTF-8, and name that file.")
     for magic, remark in _NO_TEXT.items():
         if beginning.startswith(magic):
-            raise InputError(f"{path} {remark}.")
+            raise UserError(f"{path} {remark}.")
     if 3 * beginning[:64].count(0) > len(beginning[:64]) > 12:
-        raise InputError(f"{path} has zero bytes, as UTF-16 without a byte order mark has: convert it to UTF-8.")
+        raise UserError(f"{path} has zero bytes, as UTF-16 without a byte order mark has: convert it to UTF-8.")
 
 
 def _bar(path: Path) -> "tqdm[NoReturn]":
@@ -154,7 +165,7 @@ def _decode(raw: bytes, number: int, path: Path, counts: Counter[str], replace_b
             raw = raw[:-1]
             counts["crlf_line_ends"] += 1
     elif len(raw) >= LONGEST_LINE:
-        raise InputError(f"line {number} of {path} is longer than {LONGEST_LINE >> 20} MiB: this is not a text file.")
+        raise UserError(f"line {number} of {path} is longer than {LONGEST_LINE >> 20} MiB: this is not a text file.")
     if number == 1 and raw[:3] == _BYTE_ORDER_MARK:
         raw = raw[3:]
         counts["byte_order_marks"] += 1
@@ -167,8 +178,8 @@ def _decode(raw: bytes, number: int, path: Path, counts: Counter[str], replace_b
         return raw.decode("utf-8", errors="replace")
 
 
-def _bad_utf8(line: int, path: Path, error: UnicodeDecodeError) -> InputError:
-    return InputError(f"line {line} of {path} is not UTF-8 ({error.reason}): convert it, or pass --bad-utf8 replace.")
+def _bad_utf8(line: int, path: Path, error: UnicodeDecodeError) -> UserError:
+    return UserError(f"line {line} of {path} is not UTF-8 ({error.reason}): convert it, or pass --bad-utf8 replace.")
 
 
 def read_aligned(
@@ -177,14 +188,14 @@ def read_aligned(
     """Yield the place of each line and the lines of all files, for files that must be aligned line by line.
 
     Raises:
-        InputError: if a file is missing, cannot be read, or ends before another.
+        UserError: if a file is missing, cannot be read, or ends before another.
     """
     streams = [read_lines(path, counts, replace_bad) for path in paths]
     for number, lines in enumerate(zip_longest(*streams), start=1):
         if None in lines:
             short = paths[lines.index(None)]
             long = next(path for path, line in zip(paths, lines, strict=True) if line is not None)
-            raise InputError(
+            raise UserError(
                 f"{short} has {counted(number - 1, 'line')} but {long} has more: the sides must be aligned."
             )
         yield f"line {number} of {' / '.join(map(str, paths))}", list(lines)
@@ -194,10 +205,10 @@ def read_words(paths: list[Path]) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield the same values as ``read_aligned``, with each line split into words.
 
     Raises:
-        InputError: for the same reasons as in ``read_aligned``, or if a line is empty.
+        UserError: for the same reasons as in ``read_aligned``, or if a line is empty.
     """
     for where, lines in read_aligned(paths):
         sides = [line.split() for line in lines]
         if not all(sides):
-            raise InputError(f"{where} has an empty side: leave such pairs out.")
+            raise UserError(f"{where} has an empty side: leave such pairs out.")
         yield where, sides

@@ -9,8 +9,10 @@ from array import array
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from corpus.leaks import digest
+from corpus.leaks import sentence_digest
 
 NO_SPLIT = ""
 
@@ -21,7 +23,7 @@ class Draw:
     Args:
         seed: seed of the draw.
         disjoint: put pairs that share a sentence into the same split, so that no sentence is in two splits.
-        key: how sentences are compared (``leaks.digest``).
+        key: how sentences are compared (``leaks.sentence_digest``).
     """
 
     def __init__(self, seed: int, *, disjoint: bool = False, key: str = "line") -> None:
@@ -41,7 +43,7 @@ class Draw:
         self._ranks.append(int.from_bytes(rank, "big"))
         if self._disjoint:
             for sentence in (source, target):
-                self._sentences.append(int.from_bytes(digest(sentence, self._same)[:8], "big"))
+                self._sentences.append(int.from_bytes(sentence_digest(sentence, self._same)[:8], "big"))
 
     def assign(self, sizes: Mapping[str, int], rest: str = NO_SPLIT) -> list[str]:
         """Return the split of every pair, in the order in which they were added.
@@ -65,14 +67,11 @@ class Draw:
                     break
         return splits
 
-    def _groups(self, ranks: "np.ndarray") -> "Iterator[np.ndarray]":
+    def _groups(self, ranks: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the connected components of pairs that share sentences, sorted by the sum of their ranks.
 
         The order is random for components of any size.
         """
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
         digests, numbers = np.unique(np.frombuffer(self._sentences, dtype=np.uint64), return_inverse=True)
         links = numbers.astype(np.int32).reshape(-1, 2).T
         graph = coo_array((np.ones(len(ranks), dtype=np.int8), tuple(links)), shape=(len(digests), len(digests)))

@@ -16,10 +16,10 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from corpus.dialects import OPEN_MARK, Dialect, Evidence, candidates, choose_dialect, prefer, read_rows
-from corpus.errors import InputError
-from corpus.json_values import JsonFile, Value, is_json
+from corpus.json_values import JsonFile, is_json
 from corpus.preparation import Preparation
-from corpus.reading import opened, read_beginning
+from corpus.reading import Row, opened, read_beginning
+from wean_fairseq.errors import UserError
 from wean_fairseq.storage.files import most_unpacked
 from wean_fairseq.storage.saved_tables import arrow_files
 
@@ -50,7 +50,7 @@ class Source(ABC):
         self.notes: list[str] = []
 
     @abstractmethod
-    def values(self, *, count: bool) -> Iterator[Value]:
+    def values(self, *, count: bool) -> Iterator[Row]:
         """Yield all rows, including those with a problem."""
 
 
@@ -68,24 +68,23 @@ class _Delimited(Source):
             if size > _SAMPLE_CHARACTERS:
                 break
         if any(line.lstrip().lower().startswith(_SQL) for line in sample[:50]):
-            raise InputError(f"{path} is an SQL dump: export the table as CSV or tab-separated text.")
+            raise UserError(f"{path} is an SQL dump: export the table as CSV or tab-separated text.")
         if sample and sample[0].lstrip().lower().startswith(_MARKUP):
-            raise InputError(f"{path} is HTML or XML: export the table as CSV or tab-separated text.")
+            raise UserError(f"{path} is HTML or XML: export the table as CSV or tab-separated text.")
         dialect = choose_dialect(sample)
         if not any(line.strip() for line in sample):
-            raise InputError(f"{path} is empty.")
+            raise UserError(f"{path} is empty.")
         if dialect is None:
-            raise InputError(
+            raise UserError(
                 f"{path} has one column: give two text files, or a table with both sides (CSV, tab-separated text, "
                 "JSON or Parquet)."
             )
         self.dialect = self._settle(dialect)
         self.kind = f"{'TSV' if self.dialect.delimiter == chr(9) else 'CSV'}, {self.dialect.describe()}"
 
-    def values(self, *, count: bool) -> Iterator[Value]:
-        """Yield the rows of the text."""
-        for row in read_rows(self._lines(count=count), self.dialect):
-            yield Value(row.line, row.cells, row.problem)
+    def values(self, *, count: bool) -> Iterator[Row]:
+        """Return the rows of the text."""
+        return read_rows(self._lines(count=count), self.dialect)
 
     def _lines(self, *, count: bool) -> Iterator[str]:
         lines = self.preparation.lines(self.path, count=count)
@@ -106,7 +105,7 @@ class _Delimited(Source):
             dialect, evidence = prefer(measured)
             self.notes += _remarks(dialect, evidence, measured)
         if 2 * evidence.bad > evidence.rows and evidence.first_bad:
-            raise InputError(
+            raise UserError(
                 f"{self.path} has {evidence.bad:,} malformed rows and {evidence.rows:,} good ones; the first malformed "
                 f"row is on line {evidence.first_bad.line}: {evidence.first_bad.problem}. Put quotation marks around "
                 "cells with a delimiter in them, or give two text files with one sentence per line."
@@ -140,17 +139,17 @@ class _Json(Source):
         if self.wrapped:
             self.kind = "one JSON object with all rows in it"
 
-    def values(self, *, count: bool) -> Iterator[Value]:
+    def values(self, *, count: bool) -> Iterator[Row]:
         """Yield objects or lists."""
         counts = self.preparation.cleaner.counts if count else None
-        for value in self.file.values(counts):
+        for row in self.file.values(counts):
             if self.wrapped:
-                rows = rows_of_object(value.value, self.path) or ()
-                yield from (Value(number, row) for number, row in enumerate(rows, start=1))
-            elif value.problem or isinstance(value.value, (dict, list)):
-                yield value
+                values = rows_of_object(row.value, self.path) or ()
+                yield from (Row(number, value) for number, value in enumerate(values, start=1))
+            elif row.problem or isinstance(row.value, (dict, list)):
+                yield row
             else:
-                yield Value(value.line, None, "neither a JSON object nor a list")
+                yield Row(row.line, None, "neither a JSON object nor a list")
 
 
 class _Parquet(Source):
@@ -158,10 +157,10 @@ class _Parquet(Source):
 
     kind = "Parquet"
 
-    def values(self, *, count: bool) -> Iterator[Value]:
+    def values(self, *, count: bool) -> Iterator[Row]:
         """Yield objects."""
         del count  # Parquet stores text only as UTF-8
-        import duckdb  # duckdb is only needed for Parquet
+        import duckdb  # only Parquet files need duckdb
 
         settings = {"threads": 1, "memory_limit": "150MB", "temp_directory": "", "preserve_insertion_order": True}
         settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
@@ -178,12 +177,12 @@ class _Parquet(Source):
                         number += 1
                         size += len(str(row))
                         if size > most:
-                            raise InputError(
+                            raise UserError(
                                 f"{self.path} is {_PARQUET_RATIO} times larger when it is unpacked: save it as CSV."
                             )
-                        yield Value(number, dict(zip(names, row, strict=True)))
+                        yield Row(number, dict(zip(names, row, strict=True)))
         except duckdb.Error as error:
-            raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}.") from error
+            raise UserError(f"cannot read {self.path}: {str(error).splitlines()[0]}.") from error
 
 
 class _Saved(Source):
@@ -196,18 +195,18 @@ class _Saved(Source):
         self.path = path
         self.notes = []
 
-    def values(self, *, count: bool) -> Iterator[Value]:
+    def values(self, *, count: bool) -> Iterator[Row]:
         """Yield objects."""
         del count  # Arrow stores text only as UTF-8
         try:
-            import pyarrow as pa  # pyarrow is only needed for these files
+            import pyarrow as pa  # pyarrow is optional, and only these files need it
 
             if tuple(map(int, pa.__version__.split(".")[:3])) < _SAFE_PYARROW:
                 raise ImportError(pa.__version__)
         except ImportError as error:
             package = f"pyarrow>={'.'.join(map(str, _SAFE_PYARROW))}"
             message = f"{self.path} is read with {package}, which is not installed: run `pip install '{package}'`."
-            raise InputError(message) from error
+            raise UserError(message) from error
         number = 0
         for file in self.files:
             try:
@@ -218,9 +217,9 @@ class _Saved(Source):
                         batch.validate(full=True)  # PyArrow could read outside of a damaged batch
                         for row in batch.to_pylist():
                             number += 1
-                            yield Value(number, row)
+                            yield Row(number, row)
             except (pa.ArrowException, OSError, struct.error, UnicodeDecodeError) as error:
-                raise InputError(f"cannot read {file}: {[*str(error).splitlines(), 'it is damaged'][0]}.") from error
+                raise UserError(f"cannot read {file}: {[*str(error).splitlines(), 'it is damaged'][0]}.") from error
 
 
 def refuse_packed(path: Path, messages: Iterable[Any]) -> None:
@@ -236,7 +235,7 @@ def refuse_packed(path: Path, messages: Iterable[Any]) -> None:
         if message.type == "dictionary":
             batch = _field(content, batch, _DICTIONARY)
         if message.type in ("dictionary", "record batch") and _offset(content, batch, _COMPRESSION):
-            raise InputError(f"{path} has packed columns: save the table again with datasets.")
+            raise UserError(f"{path} has packed columns: save the table again with datasets.")
 
 
 def _field(content: bytes, table: int, number: int) -> int:
@@ -288,7 +287,7 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
     {"0": ...}, ...}``, ``{"0": {"source": ..., ...}, ...}`` and ``{"columns": [...], "data": [[...], ...]}``.
 
     Raises:
-        InputError: if the rows are in several lists, such as one list for each split, or if columns have different row
+        UserError: if the rows are in several lists, such as one list for each split, or if columns have different row
             numbers.
     """
     if not isinstance(value, dict):
@@ -314,7 +313,7 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
     if len(rows) > 1:
         alike = [f"{name} ({len(column):,})" for name, column in tables.items() if _mostly_same(column[0], rows[0])]
         if len(alike) > 1:
-            raise InputError(f"{path} has several lists of rows ({', '.join(alike)}): write a file for each list.")
+            raise UserError(f"{path} has several lists of rows ({', '.join(alike)}): write a file for each list.")
         inner = [row.get("row") for row in rows]  # the dataset viewer of Hugging Face writes rows in this form
         return inner if all(isinstance(row, dict) for row in inner) else rows
     sizes = {len(column) for column in lists.values()}
@@ -323,7 +322,7 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
     first = next(iter(numbers), "")
     others = [name for name in numbers if numbers[name] != numbers[first]]
     if others:
-        raise InputError(
+        raise UserError(
             f"the columns {first} and {others[0]} of {path} have different row numbers, or in another order: write all "
             "columns with the same rows."
         )

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from corpus.errors import InputError, say
 from corpus.headers import (
     Key,
     find_columns,
@@ -35,11 +34,13 @@ from corpus.headers import (
     ordered_keys,
     parse_names,
 )
-from corpus.json_values import is_json, paths_of, pick
+from corpus.json_values import is_json, leaves_of, value_at
+from corpus.messages import say
 from corpus.plain import check_sides
 from corpus.preparation import Preparation
 from corpus.reading import read_beginning
 from corpus.sources import open_source
+from wean_fairseq.errors import UserError
 
 _SAMPLE_ROWS = 200
 _SHOWN = 60  # maximum number of characters of a printed sentence
@@ -90,7 +91,7 @@ class Pairs(ABC):
             keep_duplicates: keep exact duplicates.
 
         Raises:
-            InputError: if there is no usable pair.
+            UserError: if there is no usable pair.
         """
         self._say(self.describe())
         digests, same, breaks, example = array("Q"), 0, 0, None
@@ -105,9 +106,9 @@ class Pairs(ABC):
             digest = blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
             digests.append(int.from_bytes(digest, "big"))
         if example is None:
-            raise InputError(f"{self.name} has no usable pair{self.reasons() or ': it has no rows'}.")
+            raise UserError(f"{self.name} has no usable pair{self.reasons() or ': it has no rows'}.")
         if same == len(digests) > 1:
-            raise InputError(
+            raise UserError(
                 f"{self.name} has the same text on both sides of all {same:,} pairs: "
                 "choose two columns or files with different text."
             )
@@ -170,7 +171,7 @@ class AlignedFiles(Pairs):
         for path in paths:
             beginning = read_beginning(path)
             if beginning.startswith(b"PAR1") or is_json(path, beginning.decode("utf-8", "replace").lstrip("\ufeff")):
-                raise InputError(f"{path} is a table, and holds both sides alone: give --data that file only.")
+                raise UserError(f"{path} is a table, and holds both sides alone: give --data that file only.")
 
     def describe(self) -> str:
         """Describe the format in words."""
@@ -180,11 +181,11 @@ class AlignedFiles(Pairs):
         """Yield the pairs of lines."""
         for number, (_, sides) in enumerate(self.preparation.aligned_lines(self.paths, count=count), start=1):
             if number == 1 and all("\t" in side for side in sides):
-                raise InputError(f"{self.paths[0]} and {self.paths[1]} are tables: give --data only one of them.")
+                raise UserError(f"{self.paths[0]} and {self.paths[1]} are tables: give --data only one of them.")
             yield number, tuple(sides), ""
 
 
-class Table(Pairs):
+class PairTable(Pairs):
     """A file that contains both sides of all pairs.
 
     Args:
@@ -204,7 +205,7 @@ class Table(Pairs):
         lacks: names of the further references that the table lacks.
 
     Raises:
-        InputError: if the format or the columns are ambiguous.
+        UserError: if the format or the columns are ambiguous.
     """
 
     def __init__(
@@ -215,7 +216,7 @@ class Table(Pairs):
         columns: Sequence[str] = (),
         header: str | None = None,
         partly: bool = False,
-        first: "Table | None" = None,
+        first: "PairTable | None" = None,
         advice: str = "Name two of them with --columns A,B (one with a comma in double quotes), or number them from 1.",
     ) -> None:
         super().__init__(preparation, str(path))
@@ -224,7 +225,7 @@ class Table(Pairs):
         sample = [row.value for row in rows if not row.problem]
         if not sample:
             reason = next((f" of text: line {row.line} is {row.problem}" for row in rows), "")
-            raise InputError(f"{path} has no rows{reason}.")
+            raise UserError(f"{path} has no rows{reason}.")
         self.advice = advice
         self.partly = partly
         self.first_table = first
@@ -265,7 +266,7 @@ class Table(Pairs):
         """Yield the rows without the header.
 
         Raises:
-            InputError: if a later row is another header, because then the columns change.
+            UserError: if a later row is another header, because then the columns change.
         """
         first = bool(self.header)
         names = {*self.chosen} if self.header else set()
@@ -279,7 +280,7 @@ class Table(Pairs):
                     yield line, None, "repeating the header"
                 first = False
             elif len(names) > 1 and isinstance(value, list) and names <= {one_spaced(_as_text(x) or "") for x in value}:
-                raise InputError(
+                raise UserError(
                     f"line {line} of {self.name} is another header, so the columns change: write each table to its "
                     "own file."
                 )
@@ -303,7 +304,7 @@ class Table(Pairs):
 
     def _cell(self, value: Any, key: Key) -> Any:
         if not self.positional:
-            return pick(value, str(key))
+            return value_at(value, str(key))
         return value[key] if isinstance(value, list) and int(key) < len(value) else None
 
     def _read_header(self, rows: list[list[str]], columns: Sequence[str], header: str | None) -> None:
@@ -328,10 +329,10 @@ class Table(Pairs):
             names = [one_spaced(name) for name in self.header] + [""] * width
             return dict(enumerate(names[:width]))
         names: dict[Key, str] = {}
-        for path, _ in (part for value in sample for part in paths_of(value) if part[0]):
+        for path, _ in (part for value in sample for part in leaves_of(value) if part[0]):
             names[path] = path
             if len(names) > _MOST_NAMES:  # looking up too many names in each sampled row would take long
-                raise InputError(f"{self.name} has more than {_MOST_NAMES:,} names: give a table with fewer columns.")
+                raise UserError(f"{self.name} has more than {_MOST_NAMES:,} names: give a table with fewer columns.")
         return names
 
     def _choose(self, sample: Sequence[Any], columns: Sequence[str]) -> list[Key]:
@@ -356,16 +357,16 @@ class Table(Pairs):
                 keys = [key for key in keys if any(isinstance(self._cell(row, key), str) for row in sample)]
             if len(keys) != 2:
                 problem = "does not tell which columns are the sentences" if keys else "has no columns of text"
-                raise InputError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
+                raise UserError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
             if is_reversed([self.names[key] for key in keys]):
                 problem = "has the target before the source, by the names of its columns"
-                raise InputError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
+                raise UserError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
         for key in keys:
             if mostly(is_number(cell) for cell in cells[key] if cell.strip()):
                 name = self.names[key] or f"number {int(key) + 1}"
                 if not columns:
                     problem = f"has numbers instead of sentences in its column {name}"
-                    raise InputError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
+                    raise UserError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
                 self.notes.append(f"column {name} has numbers")
         return keys
 
@@ -381,7 +382,7 @@ class Table(Pairs):
         assert self.first_table is not None, "names are expected only after a first table"
         wanted = f"the columns {' and '.join(self.expected)} of {self.first_table.name}"
         advice = "Give all tables the same names, or number the columns with --columns 1,2."
-        raise InputError(f"{self.name} does not have {wanted} once each. {listing(self.names, advice)}")
+        raise UserError(f"{self.name} does not have {wanted} once each. {listing(self.names, advice)}")
 
     def _check_order(self) -> None:
         """Refuse columns whose names say that source and target are exchanged."""
@@ -390,7 +391,7 @@ class Table(Pairs):
             return
         (source, target), (first_source, first_target) = self.chosen[:2], first.chosen[:2]
         if (source and source == first_target) or (target and target == first_source):
-            raise InputError(
+            raise UserError(
                 f"{self.name} has the columns {source} and {target} where {first.name} has {first_source} and "
                 f"{first_target}: choose the columns by their names with --columns A,B."
             )
@@ -409,22 +410,22 @@ def open_pairs(
     partly: bool = False,
     first: Pairs | None = None,
 ) -> Pairs:
-    """Open one table or two aligned text files. See ``Table``.
+    """Open one table or two aligned text files. See ``PairTable``.
 
     Raises:
-        InputError: if the files cannot be read, or the columns are ambiguous.
+        UserError: if the files cannot be read, or the columns are ambiguous.
     """
     if len(paths) == 2:
         if isinstance(first, AlignedFiles):
             check_sides(first.paths, paths)
         return AlignedFiles(preparation, paths)
-    return Table(
+    return PairTable(
         preparation,
         paths[0],
         columns=parse_names(columns) if columns else (),
         header=header,
         partly=partly,
-        first=first if isinstance(first, Table) else None,
+        first=first if isinstance(first, PairTable) else None,
     )
 
 

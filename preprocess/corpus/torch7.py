@@ -9,25 +9,25 @@ import struct
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from corpus.errors import InputError
+from wean_fairseq.errors import UserError
 
 _NIL, _NUMBER, _STRING, _TABLE, _BOOLEAN = 0, 1, 2, 3, 5
 _DEEPEST = 50
 
 
-def load(path: Path) -> Any:
+def read_torch7(path: Path) -> Any:
     """Return the value in a file, with dictionaries for tables.
 
     Raises:
-        InputError: if the file is not a Torch7 file, or contains objects or functions.
+        UserError: if the file is not a Torch7 file, or contains objects or functions.
     """
     try:
         with path.open("rb") as file:
             return _Reader(file, path.stat().st_size).value()
     except (ValueError, struct.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a Torch7 file of tables and strings: {error}.") from error
+        raise UserError(f"{path} is not a Torch7 file of tables and strings: {error}.") from error
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from error
+        raise UserError(f"cannot read {path}: {error.strerror}.") from error
 
 
 class _Reader:

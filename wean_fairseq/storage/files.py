@@ -323,25 +323,33 @@ def open_special(path: Path) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
+def whole_folder(folder: Path, *, replace: bool = False, exclusive: bool = False) -> Iterator[Path]:
     """Yield a new folder to fill. If the block ends without an error, the folder is renamed to ``folder``.
 
     Args:
         folder: path of the folder. It must not exist, or be an empty folder.
         replace: allow an older folder with files, which is removed when the new folder is complete.
+        exclusive: refuse to start while another process writes the same folder with this argument. Otherwise, both
+            processes write, and the slower one may fail at the end.
 
     Raises:
+        BlockingIOError: if the folder is ``exclusive``, and another process writes it.
         OSError: if the folder cannot be written, or contains the current directory.
     """
-    check_not_current(folder)
+    _check_not_current(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_partial(folder.parent, folder.name)
-    partial, descriptor = _create_locked(folder.parent, is_folder=True)
+    partial, descriptor = _lock_exclusively(folder) if exclusive else _create_locked(folder.parent, is_folder=True)
     try:
-        yield make_new(partial, folder)
-        put_in_place(partial, folder, replace=replace)
+        new = partial / "new" / folder.name
+        new.mkdir(parents=True)
+        keep_permissions(folder, new, stat.S_IRWXU)
+        yield new
+        _put_in_place(new, partial / "old" / folder.name, folder, replace=replace)
     finally:
-        clear_partial(partial, folder)
+        # the partial folder is kept if it has the only copy of an older folder that could not get its name back
+        if folder.exists() or not (partial / "old" / folder.name).exists():
+            shutil.rmtree(partial, ignore_errors=True)
         os.close(descriptor)
 
 
@@ -357,37 +365,22 @@ def partial_folder(parent: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def check_not_current(folder: Path) -> None:
+def _check_not_current(folder: Path) -> None:
     """Raise ``OSError`` if the current directory is ``folder`` or in it, because a shell there would lose its files."""
     if Path(os.path.realpath(_CURRENT)).is_relative_to(os.path.realpath(folder)):
         raise OSError(errno.EBUSY, "it would replace the current directory", str(folder))
 
 
-def make_new(partial: Path, folder: Path) -> Path:
-    """Create the folder inside ``partial`` that ``put_in_place`` renames to ``folder``, and return its path."""
-    new = partial / "new" / folder.name
-    new.mkdir(parents=True)
-    keep_permissions(folder, new, stat.S_IRWXU)
-    return new
+def _put_in_place(new: Path, old: Path, folder: Path, *, replace: bool) -> None:
+    """Rename ``new`` to ``folder``.
 
-
-def clear_partial(partial: Path, folder: Path) -> None:
-    """Remove a partial folder, unless it has the only copy of an older folder that could not get its name back."""
-    if folder.exists() or not (partial / "old" / folder.name).exists():
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def put_in_place(partial: Path, folder: Path, *, replace: bool) -> None:
-    """Rename the folder of ``make_new`` to ``folder``.
-
-    With ``replace``, an older folder is moved into ``partial`` first, where ``remove_partial`` finds it after a kill.
+    With ``replace``, an older folder is renamed to ``old`` first, where ``remove_partial`` finds it after a kill.
     """
-    old = partial / "old" / folder.name
     try:
         if replace and folder.exists():
             old.parent.mkdir()
             folder.replace(old)
-        (partial / "new" / folder.name).replace(folder)
+        new.replace(folder)
     finally:
         if old.exists() and not folder.exists():
             old.replace(folder)
@@ -462,6 +455,24 @@ def _create_locked(folder: Path, is_folder: bool = False) -> tuple[Path, int]:
             return path, descriptor
         # another process assumed that the folder was abandoned and removed it before it was locked
         os.close(descriptor)
+
+
+def _lock_exclusively(folder: Path) -> tuple[Path, int]:
+    """Create and lock the partial folder of an exclusive folder. Its name depends only on the name of the folder.
+
+    The caller must close the descriptor. Raise ``BlockingIOError`` if another process has locked the partial folder.
+    """
+    path = folder.parent / _PARTIAL.format(hashlib.sha256(os.fsencode(folder.name)).hexdigest()[:16])
+    path.mkdir(exist_ok=True)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_ino != path.stat().st_ino:
+            raise BlockingIOError  # another process has completed the folder in the meantime
+    except OSError:
+        os.close(descriptor)
+        raise
+    return path, descriptor
 
 
 def write_text(path: Path, text: str) -> None:

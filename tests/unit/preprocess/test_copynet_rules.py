@@ -28,7 +28,6 @@ VARIABLES = {
     "xy-to-x": ("xy", "x"),
     "xy-to-xy": ("xy", "xy"),
 }
-SMALL = ("--rules", 10, "--train-per-rule", 4, "--valid-per-rule", 1, "--test-per-rule", 2)
 
 
 def run(output, *options, **environment):
@@ -263,10 +262,11 @@ def test_only_the_stable_method_of_random_is_used():
         def __init__(self):
             self.random = Random(5).random
 
-    options = generator.build_parser().parse_args(["--output", "unused", *map(str, SMALL)])
-    plain, stub = (generator.generate(options, rng) for rng in (Random(5), OnlyRandom()))
-    assert stub[0] == plain[0]
-    assert list(stub[1]) == list(plain[1])
+    def drawn(rng):
+        rules = generator.draw_rules(rng, 10)
+        return rules, list(generator.draw_splits(rng, rules, {"train": 4, "valid": 1, "test": 2}))
+
+    assert drawn(OnlyRandom()) == drawn(Random(5))
 
 
 def test_other_seed_gives_other_rules():

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from corpus import output as output_module
 from corpus.binarise import binarise
-from corpus.errors import InputError
 from corpus.leaks import LeakCheck
-from corpus.output import Output, check_free, partial_folder, read_manifest
+from corpus.output import OutputFolder, check_free, read_manifest
 from corpus.plain import plain_files
 from corpus.sampling import Draw
 from hypothesis import given, settings
@@ -30,11 +29,20 @@ from wean_fairseq.storage.files import sha256_of, write_whole
 def make(path, lines=(("a b", "c"),), **options):
     """Write an output with one training split."""
     overwrite = options.pop("overwrite", False)
-    with Output(path, script="me", options=options, overwrite=overwrite) as output, output.split("train") as split:
+    with (
+        OutputFolder(path, script="me", options=options, overwrite=overwrite) as output,
+        output.split("train") as split,
+    ):
         for pair in lines:
             split.write(*pair)
         split.drop("too_long")
     return output
+
+
+def partial_folder(path):
+    """Return the folder in which a run writes the content of ``path``. Two runs at once must use the same name."""
+    digest = hashlib.sha256(path.name.encode()).hexdigest()
+    return path.with_name(f".wean-{digest[:16]}.partial")
 
 
 def contents(folder):
@@ -49,17 +57,17 @@ def test_a_changed_file_of_an_earlier_output_is_no_source(tmp_path):
     make(tmp_path / "text")
     changed = tmp_path / "text" / "train.src"
     changed.write_text("a\n")
-    with pytest.raises(InputError, match=r"train\.src has changed .*/text/manifest\.json: restore it, or delete"):
-        Output(tmp_path / "out", script="me", options={}).source(changed)
+    with pytest.raises(UserError, match=r"train\.src has changed .*/text/manifest\.json: restore it, or delete"):
+        OutputFolder(tmp_path / "out", script="me", options={}).source(changed)
     for name in ("text/train.tgt", "text/manifest.json"):
-        assert Output(tmp_path / "out", script="me", options={}).source(tmp_path / name).is_file()
+        assert OutputFolder(tmp_path / "out", script="me", options={}).source(tmp_path / name).is_file()
     copied = changed.rename(tmp_path / "train.src")
-    assert Output(tmp_path / "out", script="me", options={}).source(copied) == copied
+    assert OutputFolder(tmp_path / "out", script="me", options={}).source(copied) == copied
 
 
 def test_files_and_manifest(tmp_path):
     (tmp_path / "source").write_text("x\n")
-    with Output(tmp_path / "new" / "out", script="me", options={"seed": 3}, version="7") as output:
+    with OutputFolder(tmp_path / "new" / "out", script="me", options={"seed": 3}, version="7") as output:
         output.source(tmp_path / "source")
         with output.split("train") as split:
             split.write("a b", "c")
@@ -98,10 +106,10 @@ def test_same_content_has_the_same_bytes_everywhere(tmp_path):
     assert contents(tmp_path / "a") == contents(tmp_path / "b" / "c")
 
 
-@pytest.mark.parametrize("error", [InputError("no"), KeyboardInterrupt(), OSError(28, "full")])
+@pytest.mark.parametrize("error", [UserError("no"), KeyboardInterrupt(), OSError(28, "full")])
 def test_error_leaves_nothing(tmp_path, error):
     def fail():
-        with Output(tmp_path / "out", script="me", options={}) as output, output.split("train") as split:
+        with OutputFolder(tmp_path / "out", script="me", options={}) as output, output.split("train") as split:
             split.write("a", "b")
             raise error
 
@@ -115,8 +123,8 @@ def test_killed_run_leaves_nothing_under_the_name_and_the_next_one_cleans_up(tmp
     code = """
 import os, signal, sys
 from pathlib import Path
-from corpus.output import Output
-with Output(Path(sys.argv[1]), script="me", options={}) as output, output.split("train") as split:
+from corpus.output import OutputFolder
+with OutputFolder(Path(sys.argv[1]), script="me", options={}) as output, output.split("train") as split:
     split.write("half", "half")
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -133,7 +141,7 @@ REPLACE_AND_DIE = """
 import os, shutil, signal, subprocess, sys
 from pathlib import Path
 from corpus import binarise
-from corpus.output import Output
+from corpus.output import OutputFolder
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -150,7 +158,7 @@ def break_off(*_, **__):
     return subprocess.CompletedProcess([], 0)
 
 if sys.argv[2] == "text":
-    with Output(Path("text"), script="me", options={}, overwrite=True) as output, output.split("train") as split:
+    with OutputFolder(Path("text"), script="me", options={}, overwrite=True) as output, output.split("train") as split:
         split.write("newer", "newer")
         break_off()
 else:
@@ -176,7 +184,7 @@ def test_a_kill_during_the_replacement_loses_no_folder_and_blocks_no_later_run(t
     monkeypatch.setattr("corpus.binarise.subprocess.run", FakePreprocess())
     if moment == "between the moves":
         assert not folder.exists()
-        with pytest.raises(InputError, match="pass --overwrite"):
+        with pytest.raises(UserError, match="pass --overwrite"):
             make(text) if name == "text" else binarise(text, folder, {**SIZES, "words": 3})
         assert contents(folder) == older
     else:
@@ -190,7 +198,7 @@ def test_a_planted_link_with_the_name_of_the_partial_folder_is_not_followed(tmp_
     (tmp_path / "victim").mkdir()
     (tmp_path / "victim" / "thesis.tex").touch()
     partial_folder(tmp_path / "out").symlink_to(tmp_path / "victim")
-    with pytest.raises(InputError, match=r"cannot write .*/out: Not a directory \(.*/\.wean-\w+\.partial\)"):
+    with pytest.raises(UserError, match=r"cannot write .*/out: Not a directory \(.*/\.wean-\w+\.partial\)"):
         make(tmp_path / "out")
     assert (tmp_path / "victim" / "thesis.tex").exists()
 
@@ -200,7 +208,7 @@ def test_two_runs_at_once_are_refused(tmp_path):
     lock = os.open(partial_folder(tmp_path / "out"), os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
     (partial_folder(tmp_path / "out") / "theirs").write_text("x")
-    with pytest.raises(InputError, match="being written by another run"):
+    with pytest.raises(UserError, match="being written by another run"):
         make(tmp_path / "out")
     os.close(lock)
     assert (partial_folder(tmp_path / "out") / "theirs").exists()
@@ -210,18 +218,21 @@ def test_nothing_is_overwritten_unless_it_is_an_earlier_output(tmp_path):
     out = tmp_path / "out"
     make(out)
     before = contents(out)
-    with pytest.raises(InputError, match="exists already: choose another --output, or pass --overwrite"):
+    with pytest.raises(UserError, match="exists already: choose another --output, or pass --overwrite"):
         make(out, [("x", "y")])
     assert contents(out) == before
     make(out, [("x", "y")], overwrite=True)
     assert contents(out)["train.src"] == b"x\n"
     (out / "mine").write_text("do not lose this")
-    with pytest.raises(InputError, match="not, or not only"):
+    with pytest.raises(UserError, match="not, or not only"):
         make(out, overwrite=True)
-    with pytest.raises(InputError, match="not, or not only"), Output(out, script="he", options={}, overwrite=True):
+    with (
+        pytest.raises(UserError, match="not, or not only"),
+        OutputFolder(out, script="he", options={}, overwrite=True),
+    ):
         pass
     (tmp_path / "link").symlink_to(out)
-    with pytest.raises(InputError, match="not, or not only"):
+    with pytest.raises(UserError, match="not, or not only"):
         make(tmp_path / "link", overwrite=True)
     assert (out / "mine").exists()
 
@@ -237,10 +248,10 @@ def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     for path in (Path(), tmp_path / "here"):
-        with pytest.raises(InputError, match=r"cannot write .*: it would replace the current directory"):
+        with pytest.raises(UserError, match=r"cannot write .*: it would replace the current directory"):
             make(path)
     monkeypatch.chdir(tmp_path / "text")
-    with pytest.raises(InputError, match=r"cannot write .*: it would replace the current directory"):
+    with pytest.raises(UserError, match=r"cannot write .*: it would replace the current directory"):
         make(tmp_path / "text", overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "text"]
     assert contents(Path())["train.src"] == b"a b\n"
@@ -249,18 +260,18 @@ def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch):
 def test_a_prepared_source_is_read_once_for_its_checksum(tmp_path, monkeypatch):
     """The manifest next to a source and the manifest of the output need the same checksum."""
     text = tmp_path / "text"
-    with Output(text, script="me", options={}) as output:
+    with OutputFolder(text, script="me", options={}) as output:
         output.write_text("words", "a\n")
     hashed = []
     for module in (data_files, output_module):
         monkeypatch.setattr(module, "sha256_of", lambda path: hashed.append(path.name) or sha256_of(path))
-    other = Output(tmp_path / "other", script="me", options={})
+    other = OutputFolder(tmp_path / "other", script="me", options={})
     other.source(text / "words")
     assert hashed == ["words"]
     assert other.sources[0]["sha256"] == hashlib.sha256(b"a\n").hexdigest()
     for name in ("words.more", "mine"):
         (text / name).write_text("b\n")
-    with pytest.raises(InputError, match=r"words\.more is not in .*manifest\.json, which lists the other files"):
+    with pytest.raises(UserError, match=r"words\.more is not in .*manifest\.json, which lists the other files"):
         other.source(text / "words.more")
     other.source(text / "mine")
 
@@ -270,18 +281,18 @@ def test_finished_output_is_recognised(tmp_path):
     source.write_text("x\n")
 
     def finished(seed, overwrite=False):
-        return Output(out, script="me", options={"seed": seed}, overwrite=overwrite).finished([source])
+        return OutputFolder(out, script="me", options={"seed": seed}, overwrite=overwrite).finished([source])
 
     assert not finished(1)
-    with Output(out, script="me", options={"seed": 1}) as output:
+    with OutputFolder(out, script="me", options={"seed": 1}) as output:
         output.source(source)
         output.write_text("words", "a\n")
     assert finished(1)
     assert not finished(2)
     assert not finished(1, overwrite=True)
-    assert not Output(out, script="he", options={"seed": 1}).finished([source])
+    assert not OutputFolder(out, script="he", options={"seed": 1}).finished([source])
     (out / "words").write_text("b\n")
-    with pytest.raises(InputError, match="has changed since its checksum was written"):
+    with pytest.raises(UserError, match="has changed since its checksum was written"):
         finished(1)
     (out / "words").write_text("a\n")
     source.write_text("y\n")
@@ -434,7 +445,7 @@ def test_binary_data_is_made_once(tmp_path, monkeypatch):
         "--joined-dictionary",
         f"--trainpref={tmp_path / 'text/train'}",
     } <= set(line)
-    with pytest.raises(InputError, match="made from other text or options"):
+    with pytest.raises(UserError, match="made from other text or options"):
         binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "words": 30})
     assert binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "separate_dictionaries": 1}, overwrite=True)
     assert "--nwordstgt=40" in fake.lines[-1] and "--joined-dictionary" not in fake.lines[-1]
@@ -447,7 +458,7 @@ def test_damaged_binary_data_is_refused_or_made_again(tmp_path, monkeypatch):
     assert call()
     for change in (Path.unlink, lambda path: path.write_text("cut")):
         change(tmp_path / "bin" / "dict.src.txt")
-        with pytest.raises(InputError, match=r"dict\.src\.txt was changed or removed since it was written: pass"):
+        with pytest.raises(UserError, match=r"dict\.src\.txt was changed or removed since it was written: pass"):
             call()
         assert call(overwrite=True)
         assert not call(overwrite=True)
@@ -460,7 +471,7 @@ def test_the_files_of_the_user_are_not_replaced_by_binary_data(tmp_path, monkeyp
     (tmp_path / "bin" / "checksums.sha256").write_text("")  # written by a training
     assert binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "words": 9}, overwrite=True)
     (tmp_path / "bin" / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"has files that --binarise did not write \(thesis\.txt\): move them"):
+    with pytest.raises(UserError, match=r"has files that --binarise did not write \(thesis\.txt\): move them"):
         binarise(tmp_path / "text", tmp_path / "bin", SIZES, overwrite=True)
     assert (tmp_path / "bin" / "thesis.txt").read_text() == "mine"
 
@@ -468,7 +479,7 @@ def test_the_files_of_the_user_are_not_replaced_by_binary_data(tmp_path, monkeyp
 def test_failing_binarisation_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("corpus.binarise.subprocess.run", FakePreprocess(1))
     make(tmp_path / "text")
-    with pytest.raises(InputError, match="fairseq-preprocess failed: error: no such luck"):
+    with pytest.raises(UserError, match="fairseq-preprocess failed: error: no such luck"):
         binarise(tmp_path / "text", tmp_path / "bin", SIZES)
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
 
@@ -478,7 +489,7 @@ def test_foreign_directory_is_not_replaced_by_binary_data(tmp_path):
     (tmp_path / "bin").mkdir()
     for name in ("mine", "manifest.json"):
         (tmp_path / "bin" / name).write_text("{")
-        with pytest.raises(InputError, match="is not an output of --binarise"):
+        with pytest.raises(UserError, match="is not an output of --binarise"):
             binarise(tmp_path / "text", tmp_path / "bin", SIZES, overwrite=True)
         assert (tmp_path / "bin" / name).read_text() == "{"
 
@@ -494,7 +505,7 @@ def test_binary_data_of_fairseq(tmp_path):
 def test_a_fifo_in_the_place_of_a_manifest_is_not_waited_for(tmp_path):
     (tmp_path / "out").mkdir()
     os.mkfifo(tmp_path / "out" / "manifest.json")
-    with pytest.raises(InputError, match="is not, or not only, an earlier output of x"):
+    with pytest.raises(UserError, match="is not, or not only, an earlier output of x"):
         check_free(tmp_path / "out", "x", overwrite=True)
 
 
@@ -509,13 +520,13 @@ def test_a_split_without_one_side_is_not_left_out(tmp_path):
     """The split was left out without a word, also if the manifest lists its files."""
     for name in ("train.src", "train.tgt", "valid.src"):
         (tmp_path / name).write_text("a b\n")
-    with pytest.raises(InputError, match=r"valid\.src has no valid\.tgt beside it: add it, or move valid\.src"):
+    with pytest.raises(UserError, match=r"valid\.src has no valid\.tgt beside it: add it, or move valid\.src"):
         plain_files(tmp_path)
     (tmp_path / "valid.src").unlink()
     assert [*plain_files(tmp_path)] == ["train"]
     files = {name: {"bytes": 4, "sha256": sha256_of(tmp_path / name)} for name in ("train.src", "train.tgt")}
     lost = {"valid.src": {"bytes": 4, "sha256": "0" * 64}}
     (tmp_path / "manifest.json").write_text(json.dumps({"files": files | lost}))
-    output = Output(tmp_path / "out", script="quora", version="1", options={})
+    output = OutputFolder(tmp_path / "out", script="quora", version="1", options={})
     with pytest.raises(UserError, match=r"valid\.src cannot be read \(No such file or directory\): restore it"):
         output.source(tmp_path / "train.src")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from corpus import learnt
-from corpus.errors import InputError
 from corpus.reading import read_aligned, read_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,7 +81,7 @@ def test_special_symbols_are_escaped_refused_or_kept():
     assert cleaner.counts["special_tokens_escaped"] == len(SPECIALS)
     assert restore_specials(escaped) == line
     assert Cleaner(specials="keep").guard(line) == line
-    with pytest.raises(InputError, match=r"contains <pad>.*--specials escape"):
+    with pytest.raises(UserError, match=r"contains <pad>.*--specials escape"):
         Cleaner(specials="refuse").guard("x <pad> y")
 
 
@@ -100,7 +99,7 @@ def test_the_corpus_s_own_unknown_word_is_neither_refused_nor_counted_as_escaped
     # the user typed the second word in its escaped form
     assert cleaner.guard("a <unk> &lt;unk&gt;") == "a <unk> &lt;unk&gt;"
     assert cleaner.counts == {"unknown_words": 1}
-    with pytest.raises(InputError, match="contains <pad>"):
+    with pytest.raises(UserError, match="contains <pad>"):
         cleaner.guard("a <unk> <pad>")
 
 
@@ -134,20 +133,20 @@ def test_gzipped_files_are_read_as_they_are(tmp_path):
     (tmp_path / "file").write_bytes(gzip.compress(b"one\ntwo\n"))
     assert list(read_lines(tmp_path / "file")) == ["one", "two"]
     (tmp_path / "file").write_bytes(gzip.compress(b"one\ntwo\n" * 100)[:-20])
-    with pytest.raises(InputError, match="cannot unpack"):
+    with pytest.raises(UserError, match="cannot unpack"):
         list(read_lines(tmp_path / "file"))
 
 
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_UNPACKED", 1000)  # 1,000 bytes instead of 4 MiB
     (tmp_path / "file").write_bytes(gzip.compress(b"one\n" * 100_000))
-    with pytest.raises(InputError, match=r"cannot read .*file: it is 50 times larger when it is unpacked: unpack it"):
+    with pytest.raises(UserError, match=r"cannot read .*file: it is 50 times larger when it is unpacked: unpack it"):
         list(read_lines(tmp_path / "file"))
     # The data is compressed 50 times. When 100 times was allowed, reading 400 KB of short rows took 43 s.
     lines = b"".join(f"{number:032x}{'0' * 1200}\n".encode() for number in range(10**37, 10**38, 10**35 + 7))
     assert 30 < len(lines) / len(gzip.compress(lines)) < 100
     (tmp_path / "file").write_bytes(gzip.compress(lines))
-    with pytest.raises(InputError, match="it is 50 times larger"):
+    with pytest.raises(UserError, match="it is 50 times larger"):
         list(read_lines(tmp_path / "file"))
     (tmp_path / "file").write_bytes(gzip.compress(b"one\n" * 250))
     assert len(list(read_lines(tmp_path / "file"))) == 250
@@ -156,7 +155,7 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch
 def test_bytes_that_are_no_utf8_are_named_or_replaced(tmp_path):
     # a surrogate in the invalid UTF-8 form that some tools write
     (tmp_path / "file").write_bytes(b"fine\nb\xed\xa0\x80d\n")
-    with pytest.raises(InputError, match=r"line 2 of .*file is not UTF-8 .*--bad-utf8 replace"):
+    with pytest.raises(UserError, match=r"line 2 of .*file is not UTF-8 .*--bad-utf8 replace"):
         list(read_lines(tmp_path / "file"))
     counts = Counter()
     assert list(read_lines(tmp_path / "file", counts, replace_bad=True))[1] == "b\ufffd\ufffd\ufffdd"
@@ -166,7 +165,7 @@ def test_bytes_that_are_no_utf8_are_named_or_replaced(tmp_path):
 def test_endless_line_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("corpus.reading.LONGEST_LINE", 1 << 20)
     (tmp_path / "file").write_bytes(b"a " * (1 << 20))
-    with pytest.raises(InputError, match=r"line 1 of .* is longer than 1 MiB"):
+    with pytest.raises(UserError, match=r"line 1 of .* is longer than 1 MiB"):
         list(read_lines(tmp_path / "file"))
 
 
@@ -174,7 +173,7 @@ def test_aligned_files_must_have_the_same_number_of_lines(tmp_path):
     for name, text in (("a", "1\n2\n"), ("b", "1\n\n"), ("c", "1\n")):
         (tmp_path / name).write_text(text)
     assert [lines for _, lines in read_aligned([tmp_path / "a", tmp_path / "b"])] == [["1", "1"], ["2", ""]]
-    with pytest.raises(InputError, match=r"c has 1 line but .*b has more"):
+    with pytest.raises(UserError, match=r"c has 1 line but .*b has more"):
         list(read_aligned([tmp_path / "c", tmp_path / "b"]))
 
 
@@ -239,7 +238,7 @@ def test_missing_library_is_one_sentence(library, monkeypatch, tmp_path):
 
     monkeypatch.setattr(optional, "import_module", missing)
     unit = {"tokenizers": "wordpiece"}.get(library, library)
-    with pytest.raises(InputError, match=rf"needs {library}, which is not installed: pip install 'wean-fairseq\["):
+    with pytest.raises(UserError, match=rf"needs {library}, which is not installed: pip install 'wean-fairseq\["):
         steps.splitter(unit, tmp_path / "vocab.txt")
 
 

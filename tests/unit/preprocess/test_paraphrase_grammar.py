@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -25,8 +26,8 @@ FORMS = {"verb": ("base", "past", "pp"), "noun": ("s", "p"), "adjective": ("s",)
 
 @pytest.fixture(scope="module")
 def pairs():
-    splits = generator.collect_splits({"train": 5000, "valid": 1, "test": 1}, seed=3)
-    return splits["train"]
+    drawn = generator.draw_splits(Random(3), {"train": 5000, "valid": 1, "test": 1})
+    return [pair for split, pair in drawn if split == "train"]
 
 
 def tokens(pairs, side):

@@ -14,14 +14,22 @@ PREPROCESS = Path(__file__).resolve().parents[3] / "preprocess"
 sys.path.insert(0, str(PREPROCESS))
 
 import synthetic_paraphrase as generator  # noqa: E402
-from corpus.errors import InputError  # noqa: E402
 
+from wean_fairseq.errors import UserError  # noqa: E402
 from wean_fairseq.text import Text, read_text_settings  # noqa: E402
+
+
+def collect_splits(counts, seed, *draw):
+    """Return the pairs of each split."""
+    splits = {split: [] for split in generator.SPLITS}
+    for split, pair in generator.draw_splits(Random(seed), counts, *draw):
+        splits[split].append(pair)
+    return splits
 
 
 @pytest.fixture(scope="module")
 def splits():
-    return generator.collect_splits({"train": 5000, "valid": 300, "test": 200}, seed=3)
+    return collect_splits({"train": 5000, "valid": 300, "test": 200}, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +60,7 @@ SMALL = ("--train", 50, "--valid", 10, "--test", 7)
 
 def test_other_seed_gives_other_sentences():
     counts = {"train": 50, "valid": 5, "test": 5}
-    one, two = (generator.collect_splits(counts, seed) for seed in (1, 2))
+    one, two = (collect_splits(counts, seed) for seed in (1, 2))
     assert all(not set(one[split]) & set(two[split]) for split in counts)
 
 
@@ -69,7 +77,7 @@ def test_only_the_stable_method_of_random_is_used():
 
 
 def test_valid_and_test_do_not_depend_on_the_training_size():
-    one, two = (generator.collect_splits({"train": size, "valid": 20, "test": 20}, 1) for size in (30, 200))
+    one, two = (collect_splits({"train": size, "valid": 20, "test": 20}, 1) for size in (30, 200))
     assert one["valid"] == two["valid"]
     assert one["test"] == two["test"]
     assert one["train"] == two["train"][:30]
@@ -119,7 +127,7 @@ def test_a_model_of_the_text_reads_ordinary_sentences(tmp_path, pairs):
 
 
 def test_manifest_lists_only_synonyms_that_the_text_has(splits):
-    manifest = generator.describe(splits)
+    manifest = generator.measure(splits)
     text = {word for pairs in splits.values() for pair in pairs for side in pair for word in side.split()}
     listed = [line.split() for line in manifest["synonym_sets"]]
     assert len(listed) > 300
@@ -140,22 +148,22 @@ def test_repeated_draws_are_dropped_and_an_exhausted_grammar_is_refused():
         return lambda rng: (f"source {(number := int(rng.random() * count))}", f"target {number}")
 
     counts = {"train": 3, "valid": 1, "test": 1}
-    splits = generator.collect_splits(counts, 1, draw_one_of(5))
+    splits = collect_splits(counts, 1, draw_one_of(5))
     assert sorted(pair[0] for found in splits.values() for pair in found) == [f"source {number}" for number in range(5)]
-    with pytest.raises(InputError, match="after 4 of 5 pairs there is no other one for train: ask for fewer"):
-        generator.collect_splits(counts, 1, draw_one_of(4))
+    with pytest.raises(UserError, match="after 4 of 5 pairs there is no other one for train: ask for fewer"):
+        collect_splits(counts, 1, draw_one_of(4))
 
 
 def test_shared_target_counts_as_a_leak():
-    with pytest.raises(InputError, match="after 1 of 3 pairs"):
-        generator.collect_splits({"train": 1, "valid": 1, "test": 1}, 1, lambda rng: (str(rng.random()), "same"))
+    with pytest.raises(UserError, match="after 1 of 3 pairs"):
+        collect_splits({"train": 1, "valid": 1, "test": 1}, 1, lambda rng: (str(rng.random()), "same"))
 
 
 def test_exhaustion_is_one_line_on_the_command_line(tmp_path, monkeypatch, capsys):
-    def exhausted(counts, seed):
-        raise InputError("there are only 4 pairs")
+    def exhausted(*_):
+        raise UserError("there are only 4 pairs")
 
-    monkeypatch.setattr(generator, "collect_splits", exhausted)
+    monkeypatch.setattr(generator, "draw_splits", exhausted)
     assert generator.main(["--output", str(tmp_path)]) == 2
     assert capsys.readouterr().err == "synthetic_paraphrase: error: there are only 4 pairs\n"
     assert not list(tmp_path.iterdir())

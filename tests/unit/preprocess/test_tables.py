@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 from corpus import dialects
-from corpus.command import build_parser
-from corpus.errors import InputError
+from corpus.command import preparation_parser
 from corpus.headers import is_number
-from corpus.json_values import pick
-from corpus.output import Output
+from corpus.json_values import value_at
+from corpus.output import OutputFolder
 from corpus.preparation import Preparation
 from corpus.tables import open_pairs
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.storage import files
 
 PAIRS = [(f"Anna purchased house number {n}.", f"Anna bought house number {n}.") for n in range(40)]
@@ -63,9 +63,9 @@ class Reader:
     def __call__(self, content: str | bytes, *, name="pairs", paths=None, columns=None, header=None, **options):
         path = self.folder / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        parsed = build_parser("reader", "").parse_args(["--output", "none"])
+        parsed = preparation_parser("reader", "").parse_args(["--output", "none"])
         options = Namespace(**(vars(parsed) | options))
-        preparation = Preparation(Output(self.folder / "out", script="reader", options={}), options)
+        preparation = Preparation(OutputFolder(self.folder / "out", script="reader", options={}), options)
         pairs = open_pairs(preparation, paths or [path], columns=columns, header=header)
         pairs.survey()
         self.said = self.capsys.readouterr().out.replace(f"reader: {path}: ", "")
@@ -190,7 +190,7 @@ def test_parquet_gives_the_pairs_that_it_has(read: Reader, tmp_path: Path, packe
     parquet = (tmp_path / "rows.parquet").read_bytes()
     assert read(gzip.compress(parquet) if packed else parquet, columns="pair.source,pair.target") == MARKED
     assert "Parquet; source = column 2 pair.source" in read.said
-    with pytest.raises(InputError, match=r"cannot read .*pairs"):
+    with pytest.raises(UserError, match=r"cannot read .*pairs"):
         read(parquet[:200])
 
 
@@ -200,7 +200,7 @@ def test_a_small_parquet_file_with_billions_of_rows_is_refused(read: Reader, tmp
     monkeypatch.setattr(files, "_UNPACKED", 1000)  # 1,000 bytes instead of 4 MiB
     rows = f"SELECT '{'a ' * 500}' AS source, '{'b ' * 500}' AS target FROM range(5000)"
     duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/rows.parquet' (FORMAT parquet)")
-    with pytest.raises(InputError, match="is 100 times larger when it is unpacked: save it as CSV"):
+    with pytest.raises(UserError, match="is 100 times larger when it is unpacked: save it as CSV"):
         read((tmp_path / "rows.parquet").read_bytes())
 
 
@@ -398,7 +398,7 @@ REFUSED = {
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_cannot_be_right_is_refused(read: Reader, kind: str):
     content, options, says = REFUSED[kind]
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(UserError, match=says):
         read(content, **options)
 
 
@@ -417,7 +417,7 @@ def test_a_row_with_a_repeated_name_is_malformed(read: Reader):
     assert read(f"{json_lines(objects(PAIRS))}{twice}\n") == PAIRS
     assert "left out: 1 malformed (first: line 41, it has 'target' more than once" in read.said
     for content in (f"{twice}\n" * 40, f"[{twice}, {twice}]"):
-        with pytest.raises(InputError, match=r"line 1 of .* is not JSON .it has 'target' more than once"):
+        with pytest.raises(UserError, match=r"line 1 of .* is not JSON .it has 'target' more than once"):
             read(content)
 
 
@@ -432,7 +432,7 @@ def test_a_row_with_a_repeated_name_is_malformed(read: Reader):
 )
 def test_a_file_with_a_name_of_json_is_read_as_json(read: Reader, content: str, says: str):
     for name in ("pairs.jsonl", "pairs.jsonl.gz"):
-        with pytest.raises(InputError, match=says):
+        with pytest.raises(UserError, match=says):
             read(gzip.compress(content.encode()) if name.endswith(".gz") else content, name=name)
 
 
@@ -468,7 +468,7 @@ def test_any_number_of_lines_may_be_joined_by_backslashes():
     """3,000 lines ended in a RecursionError. Closed form: each line break becomes part of the cell around it."""
     dialect = dialects.Dialect(",", quote='"', escapes=True)
     (row,) = dialects.read_rows(["x,y\\"] * 3000 + ["x,y"], dialect)
-    assert row.cells == ["x", *["y\nx"] * 3000, "y"]
+    assert row.value == ["x", *["y\nx"] * 3000, "y"]
 
 
 def test_unclosed_marks_do_not_read_1000_lines_again_for_each_row(monkeypatch):
@@ -478,11 +478,11 @@ def test_unclosed_marks_do_not_read_1000_lines_again_for_each_row(monkeypatch):
     short, long = ['"a', *["b"] * 8, 'c",d'], ['"a', *["b"] * 18, 'c",d']
     rows = list(dialects.read_rows([*short, *long, 'a"," b'] + ["x,y"] * 999 + [*short, *long], dialect))
     whole = ["\n".join(["a", *["b"] * number, "c"]) for number in (8, 18)]
-    assert [row.cells[0] for row in rows if not row.problem and row.cells != ["x", "y"]][:3] == [*whole, whole[0]]
+    assert [row.value[0] for row in rows if not row.problem and row.value != ["x", "y"]][:3] == [*whole, whole[0]]
     assert [row.line for row in rows if row.problem == dialects.OPEN_MARK] == [31, 1041]
 
 
 def test_a_name_of_many_digits_is_no_number_of_an_item():
     """Python refuses to convert more than 4,300 digits."""
-    assert pick(["a", "b"], "2") == "b"
-    assert pick(["a", "b"], "9" * 5000) is None
+    assert value_at(["a", "b"], "2") == "b"
+    assert value_at(["a", "b"], "9" * 5000) is None

@@ -23,7 +23,6 @@ PREPROCESS = Path(__file__).resolve().parents[3] / "preprocess"
 SPLITS = ("train", "valid", "test")
 ROLES = ("scene", "people", "deed", "thing", "feeling")
 TEXTS = {"en": GRAMMAR["english"], "zh": GRAMMAR["chinese"]}
-SMALL = ("--train", 40, "--valid", 9, "--test", 11)
 
 
 def run(output, *options, **environment):
@@ -225,8 +224,11 @@ def test_only_the_stable_method_of_random_is_used(language):
         def __init__(self):
             self.random = Random(5).random
 
-    options = generator.build_parser().parse_args(["--output", "unused", "--language", language, *map(str, SMALL)])
-    assert list(generator.generate(options, OnlyRandom())) == list(generator.generate(options, Random(5)))
+    sizes = {"train": 40, "valid": 9, "test": 11}
+    plain, stub = (
+        list(generator.draw_splits(rng, essay_grammar.LANGUAGES[language], sizes)) for rng in (Random(5), OnlyRandom())
+    )
+    assert stub == plain
 
 
 def test_valid_and_test_do_not_depend_on_the_training_size():

@@ -1,9 +1,8 @@
-"""Messages of the scripts: the error for a mistake of the user, and progress lines."""
+"""Progress lines of the scripts."""
 
 import sys
 
 from wean_fairseq.console import print_text
-from wean_fairseq.errors import UserError as InputError  # noqa: F401 - the name that the scripts use
 
 
 def say(name: str, text: str) -> None:
