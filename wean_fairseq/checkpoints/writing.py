@@ -38,10 +38,11 @@ def _write(path: Path, write: Callable[[HashedFile], object], keep_link: bool = 
             raise UserError(f"{path} is a folder, a device or a pipe, and a checkpoint is a file: choose another name.")
         write_recorded(path, write, keep_link=keep_link)
     except OSError as error:
-        raise UserError(
-            f"{path} cannot be written ({error.strerror}): earlier checkpoints are unchanged; free some space "
-            "or choose another directory, and run the same command again to resume from the last of them."
-        ) from error
+        advice = "free some space or choose another directory"
+        if not keep_link:  # in a training
+            advice += ", and run the same command again to resume from the last of them"
+            advice = f"earlier checkpoints are unchanged; {advice}"
+        raise UserError(f"{path} cannot be written ({error.strerror}): {advice}.") from error
 
 
 def _check_parameters(state: dict[str, Any], path: Path) -> None:

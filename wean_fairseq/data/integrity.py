@@ -13,7 +13,7 @@ from fairseq.data.huffman import HuffmanMMapIndex
 from fairseq.data.indexed_dataset import IndexedDataset, MMapIndexedDataset, _code_to_dtype
 
 from ..errors import UserError
-from ..storage.data_files import LARGEST_LOG, LOG, is_data, record
+from ..storage.data_files import LARGEST_LOG, LOG, digests_of, is_data
 from ..storage.files import check_whole, open_regular, read_regular
 from ..storage.manifest import Manifest, check_file
 
@@ -137,11 +137,12 @@ def record_once(folder: Path) -> None:
         logger.info(f"no checksums of the data are kept: {folder} is read-only")
         return
     try:
-        number = record(folder)
+        digests = digests_of(folder)
+        Manifest(folder).confirm(digests)
     except OSError as error:
         logger.info(f"no checksums of the data are kept: {folder} cannot be written ({error.strerror})")
     else:
-        logger.info(f"checksums of {number} data files are in {Manifest(folder).path}")
+        logger.info(f"checksums of {len(digests)} data files are in {Manifest(folder).path}")
 
 
 def checksum_of(folders: list[Path], split: str) -> str | None:

@@ -146,6 +146,11 @@ def rerank_command(argv: list[str]) -> str:
     for system in (system for system in test if system.name == choice.search):
         write_atomically(args.output, "".join(f"{text}\n" for text in hypotheses_at_rank(system, choice.rank)))
         lines.append(f"{args.output}: {len(system.nbest)} lines, hypothesis {choice.rank} of {system.path}")
+        if short := sum(len(hypotheses) < choice.rank for hypotheses in system.nbest):
+            lines.append(
+                f"warning: {system.path} has fewer than {choice.rank} hypotheses for {counted(short, 'sentence')}: the "
+                "last one is written."
+            )
     if args.json:
         logs = [{"search": system.name, **describe_file(system.path, len(system.nbest))} for system in [*tuning, *test]]
         content = {

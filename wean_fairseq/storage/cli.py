@@ -1,12 +1,10 @@
 """``wean-checksum``: record checksums of data folders and checkpoints."""
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 
 from ..console import OneLineParser, command, counted
 from ..errors import UserError, printable
-from .data_files import MANIFEST, check_prepared, has_data, has_data_or_model, record
+from .data_files import MANIFEST, check_prepared, digests_of, has_data, has_data_or_model
 from .files import is_special, sha256_of
 from .manifest import NAME, Manifest
 
@@ -25,29 +23,29 @@ def main_checksum(arguments: list[str]) -> str:
     contents: dict[Path, dict[str, str]] = {}
     said = ""
     for path in map(Path, args.paths):
-        with _readable(path):
+        try:
             said += f"{printable(_checksum(path, contents))}\n"
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}; name a folder of data or a checkpoint.") from error
     for folder, digests in contents.items():
-        with _readable(folder):
+        try:
             Manifest(folder).confirm(digests)
+        except OSError as error:
+            raise UserError(
+                f"cannot write {folder / NAME} ({error.strerror}): make room, or change the permissions of its folder."
+            ) from error
     return said
 
 
-@contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a folder of data or a checkpoint.") from error
-
-
 def _checksum(path: Path, contents: dict[Path, dict[str, str]]) -> str:
-    """Write the checksums of a folder, or add the checksum of a file to ``contents``. Return a message about it."""
+    """Add the checksums of a folder or of a file to ``contents``, and return a message about them."""
     if path.is_dir():
         prepared = len(check_prepared(path))
         said = [f"{counted(prepared, 'file')} as in its {MANIFEST}"] if prepared else []
         if not prepared or has_data(path):
-            said.append(f"checksums of {counted(record(path), 'file')}")
+            digests = digests_of(path)
+            contents.setdefault(path, {}).update(digests)
+            said.append(f"checksums of {counted(len(digests), 'file')}")
         return f"{path}: {', '.join(said)}"
     if is_special(path):
         raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")

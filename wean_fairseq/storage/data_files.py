@@ -14,7 +14,6 @@ from msgspec import Struct, ValidationError, convert
 from ..errors import UserError
 from .files import check_whole, is_beside, open_regular, read_regular, sha256_of
 from .json_files import read_json
-from .manifest import Manifest
 
 MANIFEST = "manifest.json"  # written by the scripts of preprocess/
 LOG = "preprocess.log"  # fairseq-preprocess appends its options and counts whenever it writes data
@@ -118,11 +117,11 @@ def has_data_or_model(folder: Path) -> bool:
     return in_folder or any((parent / "model.safetensors").exists() for parent in folder.absolute().parents)
 
 
-def record(folder: Path) -> int:
-    """Write the checksums of all data files in ``folder``, and return the number of files.
+def digests_of(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each data file in ``folder``.
 
     Raises:
-        OSError: if a file cannot be written or read.
+        OSError: if a file cannot be read.
         UserError: if there is no data, or if its sentences do not match the lines of the text.
     """
     check_lines(folder)
@@ -130,8 +129,7 @@ def record(folder: Path) -> int:
     paths = [path for path in paths if is_data(path.name) or path.name == LOG]
     if not any(is_data(path.name) for path in paths):
         raise UserError(f"{folder} has no data that fairseq-preprocess wrote: name the directory that has (--destdir).")
-    Manifest(folder).confirm({path.name: sha256_of(path) for path in paths})
-    return len(paths)
+    return {path.name: sha256_of(path) for path in paths}
 
 
 def sentences_of(folder: Path) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """Test that data which has changed, is truncated or does not fit is refused by name before a training starts."""
 
+import errno
 import json
 import logging
 import os
@@ -17,12 +18,12 @@ from fairseq_cli import preprocess
 from tests.model_contract import EOS, make_dictionary
 from wean_fairseq.data import integrity
 from wean_fairseq.data.bert_features import model_files
-from wean_fairseq.data.integrity import check_binary, check_data, record, record_once
+from wean_fairseq.data.integrity import check_binary, check_data, record_once
 from wean_fairseq.data.word_vectors import load_word_vectors
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage import data_files
 from wean_fairseq.storage.cli import main_checksum
-from wean_fairseq.storage.data_files import check_prepared
+from wean_fairseq.storage.data_files import check_prepared, digests_of
 from wean_fairseq.storage.files import sha256_of
 from wean_fairseq.storage.manifest import NAME, Manifest
 from wean_fairseq.tasks import guarded
@@ -278,7 +279,7 @@ def test_wean_checksum_accepts_what_is_there(data, capsys):
 def test_a_folder_without_data_has_none(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(UserError, match="has no data that fairseq-preprocess wrote"):
-        record(tmp_path)
+        digests_of(tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(data, monkeypatch):
@@ -292,7 +293,7 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(data, monkeypatch)
 
 def test_a_read_only_folder_is_not_read_for_nothing(data, monkeypatch, caplog):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    monkeypatch.setattr(integrity, "record", None)
+    monkeypatch.setattr(integrity, "digests_of", None)
     with caplog.at_level(logging.INFO):
         record_once(data)
     assert "is read-only" in caplog.text
@@ -494,7 +495,7 @@ def test_lone_carriage_returns_in_text_data_are_refused(tmp_path, capsys):
 @pytest.mark.parametrize("source", [b"a\r\nb c\r\nd\r\n", b"a\nb c\nd", b"a\x0cb\nb\xe2\x80\xa8c\nd\n"])
 def test_other_line_ends_are_fine(tmp_path, source):
     made = preprocessed(tmp_path, source, b"1\n2\n3\n")
-    assert record(made) > 0
+    assert digests_of(made)
 
 
 @pytest.mark.parametrize("text", ["made/train.src-tgt.src", "train.src"])
@@ -504,7 +505,7 @@ def test_a_sparse_or_endless_line_of_a_text_is_not_read(tmp_path, text, size, sa
     (tmp_path / text).touch()
     os.truncate(tmp_path / text, size)
     with pytest.raises(UserError, match=said):
-        record(made)
+        digests_of(made)
 
 
 def test_sparse_binary_data_is_not_read(data):
@@ -525,7 +526,7 @@ def test_a_log_cannot_name_a_text_elsewhere(tmp_path):
     (tmp_path / "mine" / "link").symlink_to(tmp_path / "secret")
     names = [tmp_path / "secret", tmp_path / "mine" / ".." / "secret", tmp_path / "mine" / "link", "x" * 300, "x\0y"]
     (made / "preprocess.log").write_text("".join(f"[src] {name}: 2 sents, 3 tokens\n" for name in names))
-    assert record(made) > 0
+    assert digests_of(made)
 
 
 def test_a_text_that_a_log_names_in_many_ways_is_read_once(tmp_path, monkeypatch):
@@ -534,7 +535,7 @@ def test_a_text_that_a_log_names_in_many_ways_is_read_once(tmp_path, monkeypatch
     (made / "preprocess.log").write_text(log)
     lines, calls = data_files._lines, []
     monkeypatch.setattr(data_files, "_lines", lambda path: calls.append(path) or lines(path))
-    record(made)
+    digests_of(made)
     assert calls == [tmp_path / "train.src"]
 
 
@@ -542,7 +543,7 @@ def test_a_text_that_has_changed_or_gone_since_says_nothing(tmp_path):
     made = preprocessed(tmp_path, b"a\nb\nc\n", b"1\n2\n3\n")
     (tmp_path / "train.src").write_bytes(b"a\rb\n")
     (tmp_path / "train.tgt").unlink()
-    assert record(made) > 0
+    assert digests_of(made)
 
 
 @pytest.mark.parametrize(
@@ -556,3 +557,15 @@ def test_words_that_are_symbols_are_named(tmp_path, caplog, source, said):
     assert [record.getMessage().split(" among ")[0] for record in caplog.records if "among" in record.getMessage()] == [
         f"{made}/train.src-tgt.src.bin has {said}"
     ]
+
+
+def test_checksums_that_cannot_be_written_are_one_sentence(data, monkeypatch, capsys):
+    """The message named the folder as a wrong one."""
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Manifest, "confirm", fail)
+    assert main_checksum([str(data)]) == 2
+    message = f"cannot write {data / NAME} (No space left on device): make room, or change the permissions of"
+    assert message in capsys.readouterr().err

@@ -118,8 +118,11 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch, write):
     writing.save(checkpoint(2.0), source)
     before = path.read_bytes()
     monkeypatch.setattr(HashedFile, "write", write_to_full_disk)
-    with pytest.raises(UserError, match=r"checkpoint_last\.pt cannot be written \(No space left on device\)"):
+    with pytest.raises(UserError, match=r"checkpoint_last\.pt cannot be written \(No space left on device\)") as error:
         write(path, source)
+    assert "earlier checkpoints are unchanged; free some space or choose another directory, and run" in str(error.value)
+    with pytest.raises(UserError, match=r"\): free some space or choose another directory\.$"):  # by wean-average
+        writing.save(checkpoint(2.0), path, keep_link=True)
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {path.name, source.name, NAME}

@@ -187,6 +187,7 @@ def test_a_sentence_with_fewer_hypotheses_keeps_its_last(run: Run) -> None:
     _, out, _ = run(*BOTH)
     assert "5, hypothesis 2    100.00  <- chosen  (1 sentences have fewer and keep their last)" in out
     assert Path("out").read_text(encoding="utf-8") == "only\ntwo right\n"
+    assert "warning: e5 has fewer than 2 hypotheses for 1 sentence: the last one is written." in out
 
 
 def test_copied_words_and_pieces_are_put_back_before_scoring(run: Run) -> None:
