@@ -76,8 +76,9 @@ TEMPLATE = """\
 * **Two trainings cannot use one `--save-dir`, nor two runs one `RUN`**, if the file system has locks. The second is
   rejected.
 * **An output option replaces a file only with `--overwrite`.** `wean-report` replaces its own reports, a recipe its own
-  files in its own `RUN`, and fairseq's `--results-path` its `generate-*.txt`. Permissions are kept, and links are
-  followed, except by trainings. Devices and pipes are written through, or rejected.
+  files in its own `RUN`, and fairseq's `--results-path` its `generate-*.txt` when all of it is decoded (an interrupted
+  command leaves no part of it). Permissions are kept, and links are followed, except by trainings. Devices and pipes
+  are written through, or rejected.
 * **A finished training is not changed** when its command is repeated. A command with `--restore-file` starts from
   that checkpoint each time.
 * **A file under its final name is complete.** Partial files `.wean-*.partial` of a killed process are removed by the

@@ -31,7 +31,7 @@ LARGEST_SEED = 2**63 - 1
 _PR_SET_PDEATHSIG = 1  # constant of Linux's prctl
 _prctl = getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)  # only Linux has it
 # Placeholders and names of arguments that are paths. Those of the form NAME=FILE have their own check.
-_PLACE = re.compile(r"^(?!\w+=).*(FILE|DIR|FOLDER|OUT|LOG|JSON|CSV|TSV|TOML|RUN|MODEL|SRC|checkpoint|path)")
+_PLACE = re.compile(r"^(?!\w+=).*(FILE|DIR|FOLDER|OUT|LOG|JSON|CSV|TSV|TOML|RUN|MODEL|SRC|STEM|PATH|checkpoint|path)")
 # stricter than int(), which also accepts digits of other scripts, underscores and spaces
 _WHOLE = re.compile("-?[0-9]{1,19}")
 

@@ -310,8 +310,8 @@ def load_transformer(path: str) -> tuple[Any, Any]:
     _check_weights(path, report)
     if pieces < config.vocab_size:
         logger.warning(
-            f"the tokenizer in {path} knows {pieces} pieces, but the vocab_size is {config.vocab_size}: if the model "
-            "has no spare rows, its vocabulary has lost lines, and pieces get the states of others"
+            f"the tokenizer in {path} knows {pieces:,} pieces, but the vocab_size is {config.vocab_size:,}: if the "
+            "model has no spare rows, its vocabulary has lost lines; compare it with the original"
         )
     return tokenizer, model.eval().requires_grad_(False)
 

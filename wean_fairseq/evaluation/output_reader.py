@@ -26,10 +26,10 @@ from .text_files import PathLike, decode_lines, read_bytes, read_lines
 
 # [0-9] is used, because \d would also match digits of other scripts. The length is limited, because int() refuses
 # thousands of digits.
+_POSITIONAL_SCORES = re.compile(r"P-([0-9]{1,18})\t")
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
 # The first pattern matches a line that resembles a tagged line, but is broken. The second pattern matches a tagged line
 # after other text, such as a progress bar.
-_POSITIONAL_SCORES = re.compile(r"P-([0-9]{1,18})\t")
 _BROKEN_LINE = re.compile(r"^[STHDP]-[0-9]+$|^[STHD]-[0-9]{1,18}[^0-9\t]")
 _BURIED_LINE = re.compile(r".[HD]-[0-9]{1,18}\t-?(?:[0-9.]+(?:e-?[0-9]+)?|inf|nan)\t", re.DOTALL)
 _FORCED_DECODING = re.compile(r"score_reference'?[:=] ?True")
@@ -276,14 +276,12 @@ def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
 
 
 def _check_scored(sentences: dict[int, LoggedSentence], scored: Counter[int], path: PathLike) -> None:
-    """Raise UserError if a log has P- lines, but not one for each output. It may have become part of the output."""
+    """Raise UserError if a log has P- lines, but not one for each output, for example because a line break is lost."""
     for index, sentence in sentences.items() if scored else ():
         outputs = len(sentence.texts["D"] or sentence.texts["H"])
         if scored[index] != outputs:
-            raise UserError(
-                f"{path}: id {index} has {counted(outputs, 'output')} but {scored[index]} P- lines; lines are lost, "
-                "run fairseq-generate again."
-            )
+            lines = f"{counted(outputs, 'output')} but {counted(scored[index], 'P- line')}"
+            raise UserError(f"{path}: id {index} has {lines}; lines are lost, run fairseq-generate again.")
 
 
 def restore_slots(text: str, source: list[str], oov_source: list[str] | None, index: int, path: PathLike) -> str:

@@ -3,6 +3,7 @@
 ``table`` contains the reasons.
 """
 
+import ast
 import copy
 import logging
 import traceback
@@ -17,7 +18,7 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
-from omegaconf import OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ..checkpoints import training_lock, writing
@@ -81,7 +82,8 @@ def load_checkpoint_to_cpu(
     """
     if not isinstance(arg_overrides or {}, dict):
         raise UserError(
-            f"--model-overrides must be a dictionary, such as {{'beam': 4}}, but is {shown(arg_overrides)}."
+            "--model-overrides must be a dictionary, such as {'num_candidates': 5000}, but is "
+            f"{shown(arg_overrides)}."
         )
     state = read_model(path)
     models = {**ARCH_MODEL_REGISTRY, **MODEL_REGISTRY}
@@ -92,7 +94,6 @@ def load_checkpoint_to_cpu(
                 f"{path} was trained with the {section} {name}, which is not registered: give the --user-dir of its "
                 "training; if it is this one, the file is damaged."
             )
-    _warn_of_unknown(arg_overrides or {}, path, state)
     for option, value in (arg_overrides or {}).items() if state["args"] is not None else ():
         setattr(state["args"], option, value)
     if state["cfg"] is not None:
@@ -108,9 +109,21 @@ def load_checkpoint_to_cpu(
     return state
 
 
-def _warn_of_unknown(overrides: dict[str, Any], path: str, state: dict[str, Any]) -> None:
-    """Log a warning for each name in ``--model-overrides`` that a checkpoint lacks. fairseq ignores it."""
-    options = set(_options_in(state["cfg"] or {})) | set(vars(state["args"] or Namespace()))
+def _model_overrides(overrides: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the content of ``--model-overrides``.
+
+    Args:
+        overrides: what fairseq changes in the configuration of a checkpoint. For fairseq-validate, these are all
+            options of its command line, of which ``--path`` is always given.
+    """
+    if overrides and "path" in overrides:
+        return cast("dict[str, Any]", ast.literal_eval(overrides.get("model_overrides", "{}")))
+    return overrides or {}
+
+
+def _warn_of_unknown(overrides: dict[str, Any], path: str, cfg: DictConfig) -> None:
+    """Log a warning for each name in ``--model-overrides`` that has not become an option of the loaded model."""
+    options = set(_options_in(cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=False))))
     for name in sorted(overrides.keys() - options):
         logger.warning(
             f"{path} has no option {printable(name)}{similar(name, sorted(options))}, so --model-overrides does not "
@@ -119,7 +132,7 @@ def _warn_of_unknown(overrides: dict[str, Any], path: str, state: dict[str, Any]
 
 
 def _options_in(settings: dict[str, Any]) -> Iterator[str]:
-    """Yield the names of options in a checkpoint's configuration, with those of its sections."""
+    """Yield the names of options in a configuration, with those of its sections."""
     for name, value in settings.items():
         yield name
         if isinstance(value, Namespace):
@@ -181,18 +194,19 @@ def load_model_ensemble_and_task(original: Original, filenames: list[str], *args
         UserError: if the parameters do not fit the configuration, the data and the options, if a parameter is not
             finite, or if no model can be built from the configuration.
     """
+    overrides = _model_overrides(kwargs.get("arg_overrides") or next(iter(args), None))
     try:
         models, cfg, task = original(filenames, *args, **kwargs)
     except Exception as error:  # fairseq's tasks and archs raise errors of any type
         if str(error).startswith("Error(s) in loading state_dict"):
-            raise _other_model(", ".join(filenames), error) from error
+            raise _other_model(", ".join(filenames), error, overrides) from error
         if sentence_of(error) is not None and not isinstance(error, OSError | OmegaConfBaseException):
             raise
-        overrides = kwargs.get("arg_overrides") or next(iter(args), None)
         advice = "give the --user-dir of its training; if it is this one, the file is damaged"
         if overrides:
             advice = "correct --model-overrides; if it is right, give the --user-dir of the training"
         raise UserError(f"cannot build a model from {', '.join(filenames)} ({_in_short(error)}): {advice}.") from error
+    _warn_of_unknown(overrides, filenames[-1], cfg)
     for filename, model in zip(filenames, models, strict=True):
         for name, parameter in model.named_parameters():
             if not parameter.isfinite().all():
@@ -282,10 +296,11 @@ def _cannot_resume(path: str | None, why: str) -> UserError:
     )
 
 
-def _other_model(path: str, error: BaseException) -> UserError:
+def _other_model(path: str, error: BaseException, overrides: dict[str, Any] | None = None) -> UserError:
+    correct = "correct --model-overrides, " if overrides else ""
     return UserError(
         f"{path}{_arch_of(path)} has other parameters than the model of these options ({_in_short(error)}): "
-        "give the options and the dictionary of its training, or choose another checkpoint or --save-dir."
+        f"{correct}give the options and the dictionary of its training, or choose another checkpoint or --save-dir."
     )
 
 

@@ -30,7 +30,7 @@ _OF_OPTIONS = re.compile(
     r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|world size is"
     "|Dataset not found|same number of examples"
 )
-_OVERRIDES = "--model-overrides must be a dictionary, such as {'beam': 4}"
+_OVERRIDES = "--model-overrides must be a dictionary, such as {'num_candidates': 5000}"
 _PACKAGE = __name__.partition(".")[0]
 _CALLERS = {"fairseq", "fairseq_cli", _PACKAGE}  # packages whose code calls libraries
 

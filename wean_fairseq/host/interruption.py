@@ -3,6 +3,7 @@
 A training first finishes the update and writes a checkpoint.
 """
 
+import logging
 import signal
 import sys
 import threading
@@ -34,6 +35,7 @@ from . import launchers, precision
 from .errors import raised_by
 from .patches import Original
 
+logger = logging.getLogger(__name__)
 _PRINTING = ("fairseq_cli.", print_text.__module__)  # modules that print to standard output
 
 
@@ -205,6 +207,8 @@ def _finished_results(cfg: Any) -> Iterator[None]:
             place = followed(folder / name)
             if is_special(place):
                 raise UserError(f"{place} is not a regular file: give another --results-path.")
+            if cfg.dataset.num_shards > 1 and place.exists():
+                logger.warning(f"{place} will be replaced: give each shard its own --results-path")
             new = stack.enter_context(partial_folder(place.parent))
         cfg.common_eval.results_path = str(new)
         try:

@@ -31,6 +31,7 @@ from .dumps import kind_of_dump
 
 _DEPTH = 4  # maximum depth at which run directories are searched
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
+_SET = re.compile(r"[^/\x00-\x1f\x7f-\x9f\u2028\u2029]{1,50}")  # names of test sets, which are also names of folders
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .{0,99} in [\d.]+s \((\d[\d,]{0,30}(?:\.\d+)?) sentences/s")
 
 
@@ -294,21 +295,25 @@ def _read_scores(run: Run, file: Path) -> None:
         run.problems.append(f"{file.name} is not what wean-evaluate --json writes ({error}): score again.")
         return
     for name, evaluation in evaluations.items():
+        if not _SET.fullmatch(name):
+            run.problems.append(f"{file.name} has a test set with the name {name[:50]!r}, which is left out.")
+            continue
         prepared = run.path / f"text-{name}"
         manifest = _read_manifest(run, prepared) if (prepared / "manifest.json").is_file() else run.manifest
         # two files may have sets of the same name
-        test = ScoredSet(name if name not in run.sets else f"{file.stem}-{name}", evaluation, manifest)
+        is_taken = name in run.sets or (name != file.stem and (run.path / f"{name}.json").is_file())
+        test = ScoredSet(f"{file.stem}-{name}" if is_taken else name, evaluation, manifest)
         run.sets[test.name] = test
         if evaluation.outdated_tests:
             run.problems.append(
                 f"{file.name} has paired tests of an older definition, which are left out: score again."
             )
-        _find_texts(run, test)
+        _find_texts(run, test, name)
 
 
-def _find_texts(run: Run, test: ScoredSet) -> None:
+def _find_texts(run: Run, test: ScoredSet, set_name: str) -> None:
     files = test.evaluation.data.files
-    places = [f"plain-{test.name}", f"text-{test.name}", "text"]
+    places = [f"plain-{set_name}", f"text-{set_name}", "text"]
     texts = {
         role: read_lines(path)
         for role in ("source", "references")

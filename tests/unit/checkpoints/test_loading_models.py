@@ -128,6 +128,22 @@ def test_wrong_overrides_are_named(data, caplog):
     assert "has no option" not in caplog.text
     checkpoint_utils.load_model_ensemble_and_task(load, {"num_candidatez": 5})
     assert "has no option num_candidatez (did you mean num_candidates?), so --model-overrides does not" in caplog.text
+    with pytest.raises(UserError, match=r"has other parameters .*: correct --model-overrides, give the options"):
+        checkpoint_utils.load_model_ensemble_and_task(load, {"embed_dim": 16})
+
+
+def test_only_names_in_the_overrides_are_reported(data, caplog):
+    """fairseq-validate passes its whole command line, and a model without a dataclass takes every name."""
+    save(data, "wean_lstm", task="paraphrase")
+    load, line = [str(data / "checkpoint.pt")], {"path": "checkpoint.pt", "unheard_of": 64}
+    checkpoint_utils.load_model_ensemble_and_task(load, dict(line))
+    assert "has no option" not in caplog.text
+    checkpoint_utils.load_model_ensemble_and_task(load, {**line, "model_overrides": "{'more': 1}", "more": 1})
+    assert "has no option more, so" in caplog.text and "unheard_of" not in caplog.text
+    caplog.clear()
+    save(data, "lstm", legacy=True)
+    checkpoint_utils.load_model_ensemble_and_task(load, {"brand_new": 3})
+    assert "has no option" not in caplog.text
 
 
 def test_an_error_of_the_configuration_names_the_model():

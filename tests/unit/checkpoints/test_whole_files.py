@@ -285,8 +285,10 @@ def test_every_cut_is_seen(tmp_path):
 
 def test_a_checkpoint_with_the_content_of_another_is_reported(tmp_path, caplog):
     """fairseq copies the best checkpoint to the last one. A user may do it to go back to an earlier epoch."""
-    for number, name in enumerate(("checkpoint1.pt", "checkpoint2.pt", "checkpoint_last.pt")):
+    for number, name in enumerate(("checkpoint_last.pt", "checkpoint1.pt", "checkpoint2.pt")):
         writing.save(checkpoint(number), tmp_path / name)
+    names = [str(tmp_path / name) for name in ("checkpoint2.pt", "checkpoint_last.pt")]
+    checkpoint_utils.PathManager.copy(*names, overwrite=True)
     check_intact(tmp_path / "checkpoint_last.pt")
     assert "has the content" not in caplog.text
     os.replace(tmp_path / "checkpoint1.pt", tmp_path / "checkpoint_last.pt")

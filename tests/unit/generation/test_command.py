@@ -43,7 +43,7 @@ def input_file(tmp_path: Path) -> Path:
 
 
 def generate(*arguments: object) -> int:
-    return cli.main(["--model", "x", *map(str, arguments)])
+    return cli.main([*([] if "--model" in arguments else ["--model", "x"]), *map(str, arguments)])
 
 
 def test_a_line_for_every_line(model: TextModel, given: Path, tmp_path: Path):

@@ -179,7 +179,7 @@ def test_overrides_that_are_no_dictionary_are_a_sentence():
     """fairseq-generate reads --model-overrides in this way."""
     for text in ("__import__('os')", "{", "{'beam': 10**9}"):
         said = sentence_of(raised(ast.literal_eval, text))
-        assert said.startswith("--model-overrides must be a dictionary, such as {'beam': 4} ("), text
+        assert said.startswith("--model-overrides must be a dictionary, such as {'num_candidates': 5000} ("), text
 
 
 @pytest.fixture

@@ -127,10 +127,13 @@ def test_a_file_with_several_test_sets_is_read(tmp_path):
     content = json.loads((folder / "test.json").read_text())
     (folder / "test.json").write_text(json.dumps({"sets": {"test": content, "old-test": content}}))
     (folder / "z.json").write_text(json.dumps({"sets": {"test": content}}))
+    odd = dict.fromkeys(("z", "../up", "a\nb", "x" * 300), content)
+    (folder / "odd.json").write_text(json.dumps({"sets": odd}))
     assert find_runs(tmp_path) == [folder]
     run = read_run(folder)
-    assert (list(run.sets), run.problems) == (["test", "old-test", "z-test"], [])
-    assert [test.outputs for test in run.sets.values()] == [OUTPUTS] * 3
+    left_out = [f"odd.json has a test set with the name {name[:50]!r}, which is left out." for name in [*odd][1:]]
+    assert (list(run.sets), run.problems) == (["odd-z", "test", "old-test", "z-test"], left_out)
+    assert [test.outputs for test in run.sets.values()] == [OUTPUTS] * 4
 
 
 def test_paired_tests_of_the_older_definition_are_left_out(tmp_path):

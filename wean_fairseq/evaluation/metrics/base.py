@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.base import Metric, Score, Signature
 
+from ...console import counted
 from ...errors import UserError
 from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 
@@ -79,15 +80,15 @@ class EvaluationMetric(Metric):
         return signature
 
     def _check_corpus_score_args(self, hyps: Sequence[str], refs: Sequence[Sequence[str]] | None) -> None:
-        """Refuse empty input, for which sacreBLEU raises an IndexError, and texts of other lengths, which it cuts."""
+        """Refuse empty input, and lists of different lengths, of which sacreBLEU scores only the first sentences."""
         if len(hyps) == 0 or (refs is not None and (len(refs) == 0 or len(refs[0]) == 0)):
             raise UserError(f"{self.label}: there is nothing to score: give hypotheses and a list of references.")
         lengths = {len(texts) for texts in refs} if refs is not None else {len(self._ref_cache or hyps)}
         if lengths != {len(hyps)}:
             number = next(iter(lengths - {len(hyps)}))
             raise UserError(
-                f"{self.label}: there are {len(hyps)} hypotheses but a list of {number} references: give one for each "
-                "hypothesis, and None for a missing one."
+                f"{self.label}: there are {len(hyps)} hypotheses but a list of {counted(number, 'reference')}: give "
+                "one for each hypothesis, and None for a missing one."
             )
         super()._check_corpus_score_args(hyps, refs)
 

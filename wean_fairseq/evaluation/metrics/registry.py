@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...errors import UserError
+from ...text.cleaning import check_choice
 from ..tokenizers import TEXT_TOKENIZERS, Lowercase
 from . import words
 from .base import Direction, EvaluationMetric
@@ -52,8 +53,7 @@ class MetricSettings:
 
     def __post_init__(self) -> None:
         """Raise ``UserError`` if there is no such tokenisation, or the weight is not between 0 and 1."""
-        if self.tokenize not in TEXT_TOKENIZERS:
-            raise UserError(f"tokenize {self.tokenize!r} does not exist: choose from {', '.join(TEXT_TOKENIZERS)}.")
+        check_choice("tokenize", self.tokenize, TEXT_TOKENIZERS)
         if not 0 <= self.alpha <= 1:
             raise UserError(f"alpha is {self.alpha}, but must be between 0 and 1.")
 
