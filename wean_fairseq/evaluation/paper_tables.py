@@ -252,7 +252,7 @@ def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
         raise UserError(f"{folder} is not a folder with the released outputs of {data}; give one.")
     corpus = _corpus(data, folder, table.references)
     names = [row.outputs for row in table.rows[data].values() if row.outputs]
-    systems = [read_plain(name, folder / name) for name in names if (folder / name).is_file()]
+    systems = [read_plain(name, folder / name) for name in names if (folder / name).exists()]
     if not systems:
         raise UserError(f"{folder} has no output of {data}; name the files {', '.join(names)}.")
     keys = {key for column in (*table.columns, *table.beside) for key in column.keys}
@@ -286,7 +286,7 @@ def _corpus(data: str, folder: Path, number: int) -> Corpus:
 
 def _find_files(folder: Path, patterns: Sequence[str], what: str) -> list[list[Path]]:
     """For each pattern that matches a file, return the matching files."""
-    matches = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
+    matches = [sorted(path for path in folder.glob(pattern) if not path.is_dir()) for pattern in patterns]
     if not any(matches):
         raise UserError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")
     return [paths for paths in matches if paths]

@@ -56,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--nbest", type=n_best, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     add("--scores", action="store_true", help="print a score before each output")
     add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
-    add("--beam", type=whole_number(1), metavar="N", help="beam size, at least --n-best (default: saved with the model)")
+    add("--beam", type=whole_number(1), metavar="N", help="beam size, at least --n-best (default: the model's)")
     add("--search-preset", choices=SEARCH_PRESETS, help="search preset (default: saved with the model)")
     add("--seed", type=SEED, default=1, metavar="N", help="random seed of --sampling (default: %(default)s)")
     group = parser.add_argument_group(

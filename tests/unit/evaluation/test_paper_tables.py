@@ -1,6 +1,7 @@
 """Test the tables of papers next to our results. Every number has an origin, and missing numbers are listed."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -244,6 +245,7 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
         (("--released", "pwkp=bare"), "bare has no output of pwkp; name the files PBMT-R, Hybrid, EncDecA, Dress"),
         (("--released", "ew-sew=bare"), "bare has 1 reference but the published rows of ew-sew were scored against 8;"),
         (("--released", "pwkp=short"), "system Hybrid (short/Hybrid) has 1 line but the reference has 2"),
+        (("--released", "pwkp=pipe"), "pipe/Hybrid cannot be read (it is not a regular file)"),
         (("--results", "broken"), "x is not JSON (Expecting property name"),
         (
             ("--results", "empty"),
@@ -252,9 +254,10 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
     ],
 )
 def test_errors_are_one_sentence_and_write_nothing(run: Run, arguments: tuple[str, ...], message: str) -> None:
-    for folder in ("bare", "short", "broken", "empty"):
+    for folder in ("bare", "short", "pipe", "broken", "empty"):
         Path(folder).mkdir()
-    for folder in ("bare", "short"):
+    os.mkfifo(Path("pipe", "Hybrid"))
+    for folder in ("bare", "short", "pipe"):
         for name in ("Reference", "Complex"):
             Path(folder, name).write_text("one line\nanother\n", encoding="utf-8")
     Path("short", "Hybrid").write_text("one line\n", encoding="utf-8")
