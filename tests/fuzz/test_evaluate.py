@@ -130,7 +130,8 @@ def logs(draw: st.DrawFn) -> tuple[list[str], list[str], list[str]]:
         shown += draw(st.lists(noise, max_size=1))
         shown += [f"S-{number}\t{source}", f"W-{number}\t0.1\tseconds"]
         shown += [f"H-{number}\t-0.25\t{output}", f"D-{number}\t-0.25\t{output}", f"P-{number}\t-0.5 -0.5"]
-        shown += [f"H-{number}\t-0.75\tsecond", f"D-{number}\t-0.75\tsecond"] * draw(st.integers(0, 1))
+        second = [f"H-{number}\t-0.75\tsecond", f"D-{number}\t-0.75\tsecond", f"P-{number}\t-0.75"]
+        shown += second * draw(st.integers(0, 1))
     return [source for source, _ in pairs], [output for _, output in pairs], shown
 
 

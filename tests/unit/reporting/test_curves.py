@@ -229,7 +229,7 @@ def test_an_output_that_cannot_be_written(log, capsys):
     assert f"{file / 'x.png'} cannot be written (train.log is not a folder)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("output", ["/dev/full", "", ".", "..", "folder/", ".png"])
+@pytest.mark.parametrize("output", ["/dev/full", ".", "..", "folder/", ".png"])
 def test_an_output_that_begins_no_file_name_is_refused(log, tmp_path, monkeypatch, capsys, output):
     monkeypatch.chdir(tmp_path)
     file = log(SIMPLE)
@@ -237,6 +237,12 @@ def test_an_output_that_begins_no_file_name_is_refused(log, tmp_path, monkeypatc
     assert main(["curves", f"WEAN={file}", "--output", output]) == 2
     assert f"--output {output} is not the beginning of a file name: give one such as curves." in capsys.readouterr().err
     assert {*tmp_path.rglob("*")} == before
+
+
+def test_an_empty_output_is_refused(log, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["curves", f"WEAN={log(SIMPLE)}", "--output", ""])
+    assert "error: --output is empty: give a path" in capsys.readouterr().err
 
 
 def test_a_suffix_of_the_output_is_not_doubled(log, tmp_path):
