@@ -113,8 +113,8 @@ def _model_overrides(overrides: dict[str, Any] | None) -> dict[str, Any]:
     """Return the content of ``--model-overrides``.
 
     Args:
-        overrides: what fairseq changes in the configuration of a checkpoint. For fairseq-validate, these are all
-            options of its command line, of which ``--path`` is always given.
+        overrides: values that fairseq writes into the configuration of a checkpoint. For fairseq-validate, these are
+            all options of its command line, of which ``--path`` is always given.
     """
     if overrides and "path" in overrides:
         return cast("dict[str, Any]", ast.literal_eval(overrides.get("model_overrides", "{}")))

@@ -151,8 +151,8 @@ def check_file(
         others = [name for name, digests in manifest.digests.items() if copies and digest in digests]
         if is_listed and others and digest not in own:
             logger.warning(
-                f"{path} has the content of {others[0]}, and not what was last written under its name: if that is "
-                "intended, run wean-checksum on it"
+                f"{path} has the content of {others[0]} instead of its own: if that is intended, run wean-checksum on "
+                "it"
             )
         if digest not in own and not others:
             reason = "has changed since its checksum was written to" if is_listed else "is not in"
