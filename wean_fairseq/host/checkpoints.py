@@ -206,7 +206,8 @@ def load_model_ensemble_and_task(original: Original, filenames: list[str], *args
         if overrides:
             advice = "correct --model-overrides; if it is right, give the --user-dir of the training"
         raise UserError(f"cannot build a model from {', '.join(filenames)} ({_in_short(error)}): {advice}.") from error
-    _warn_of_unknown(overrides, filenames[-1], cfg)
+    if overrides:
+        _warn_of_unknown(overrides, filenames[-1], cfg)
     for filename, model in zip(filenames, models, strict=True):
         for name, parameter in model.named_parameters():
             if not parameter.isfinite().all():

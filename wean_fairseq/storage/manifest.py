@@ -150,10 +150,7 @@ def check_file(
         own, digest = manifest.digests.get(path.name, []), sha256_of(path)
         others = [name for name, digests in manifest.digests.items() if copies and digest in digests]
         if is_listed and others and digest not in own:
-            logger.warning(
-                f"{path} has the content of {others[0]} instead of its own: if that is intended, run wean-checksum on "
-                "it"
-            )
+            logger.warning(f"{path} has the content of {others[0]}: if that is intended, run wean-checksum on it")
         if digest not in own and not others:
             reason = "has changed since its checksum was written to" if is_listed else "is not in"
             raise Damaged(f"{path} {reason} {manifest.path}: {advice}.")

@@ -293,7 +293,7 @@ def test_a_checkpoint_with_the_content_of_another_is_reported(tmp_path, caplog):
     assert "has the content" not in caplog.text
     os.replace(tmp_path / "checkpoint1.pt", tmp_path / "checkpoint_last.pt")
     check_intact(tmp_path / "checkpoint_last.pt")
-    assert "checkpoint_last.pt has the content of checkpoint1.pt instead of its own: if that is intended" in caplog.text
+    assert "checkpoint_last.pt has the content of checkpoint1.pt: if that is intended, run wean-checksum" in caplog.text
 
 
 def test_text_is_written_as_utf8(tmp_path):
