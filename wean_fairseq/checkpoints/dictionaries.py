@@ -66,10 +66,10 @@ def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str
         UserError: if the words differ. The message describes the difference.
     """
     for side, dictionary in sides.items():
-        check_file(trained.get(side), dictionary, checkpoint, f"dict.{side}.txt in {data}")
+        check_dictionary(trained.get(side), dictionary, checkpoint, f"dict.{side}.txt in {data}")
 
 
-def check_file(before: dict[str, Any] | None, dictionary: Dictionary, checkpoint: str, file: str) -> None:
+def check_dictionary(before: dict[str, Any] | None, dictionary: Dictionary, checkpoint: str, file: str) -> None:
     """Refuse a dictionary that differs from the recorded fingerprint ``before``, like ``check``."""
     now = fingerprint(dictionary)
     if before is None or before["words"] == now["words"]:

@@ -13,7 +13,7 @@ DEEPEST_OPTIONS = 20  # maximum depth of nested containers
 # maximum number of values. A fairseq configuration has about 300 values, or about 1,500 with an old arch
 MOST_VALUES = 10_000
 MOST_IN_LIST = 1_000  # maximum length of a list. For an old arch, fairseq takes seconds to read a longer list
-LARGEST = 2**63  # whole numbers must be smaller in magnitude
+_LARGEST = 2**63  # whole numbers must be smaller in magnitude
 # These options of archs, criterions, tasks and optimisers are texts that fairseq evaluates. A test compares this set
 # with fairseq's source code.
 EVALUATED = {
@@ -50,7 +50,7 @@ class _Copy:
             raise Refused(f"has containers nested in each other without end, or more than {MOST_VALUES} values")
         if type(value) is str:
             return _text(value, name)
-        if value is None or type(value) in (bool, float) or (type(value) is int and abs(value) < LARGEST):
+        if value is None or type(value) in (bool, float) or (type(value) is int and abs(value) < _LARGEST):
             return value
         if isinstance(value, Namespace):
             copied = Namespace()

@@ -31,10 +31,11 @@ _ORDINARY = re.compile(
     r"torch\.(_utils\._rebuild_\w+|\w+Storage|Size|device|b?float\d*|u?int\d+)|collections\.\w+|_codecs\.encode"
     r"|(builtins|__builtin__)\.(dict|int|list|set)"
 )
-# module whose types take a millisecond per value to load Only messages between processes contain these types
+# module whose types take a millisecond per value to load; only messages between processes contain them
 _SLOW = "omegaconf."
 _ADVICE = "use another checkpoint"
-NAMES = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)\.pt")  # of fairseq; other names are the user's
+# of fairseq; other names are the user's
+CHECKPOINT_NAMES = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)\.pt")
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # torch's messages for a file that does not fit into memory
 
 
@@ -83,7 +84,7 @@ def check_intact(path: Path) -> None:
     if path.stat().st_size == 0:
         raise Damaged(f"{path} is empty: {_ADVICE}.")
     # fairseq may have copied the best checkpoint to the last one, so the checksum of another name is accepted, too
-    known = check_file(path, advice, copies=True, alike=NAMES.fullmatch) or seen_intact(path)
+    known = check_file(path, advice, copies=True, alike=CHECKPOINT_NAMES.fullmatch) or seen_intact(path)
     _check_archive(path)
     if known:
         return

@@ -12,7 +12,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 from ..errors import UserError
 from ..storage.manifest import Damaged
 from .export import is_export, read_export
-from .reading import NAMES, read_checkpoint, read_unchecked
+from .reading import CHECKPOINT_NAMES, read_checkpoint, read_unchecked
 
 LAST = "checkpoint_last.pt"  # fairseq's name of the last checkpoint, and the default of --restore-file
 AVERAGE_OF = "average_of"  # key in extra_state for the list of the checkpoints that were averaged
@@ -79,7 +79,7 @@ def others_of(cfg: CheckpointConfig) -> list[Path]:
     if is_named(cfg):
         return []
     paths = sorted(Path(cfg.save_dir).glob("checkpoint*.pt"))
-    return [path for path in paths if NAMES.fullmatch(path.name) and path.name != LAST]
+    return [path for path in paths if CHECKPOINT_NAMES.fullmatch(path.name) and path.name != LAST]
 
 
 def is_named(cfg: CheckpointConfig) -> bool:

@@ -23,7 +23,7 @@ from .significance import Draws
 #: reported with a warning.
 FEW_DIFFERING = 10
 #: For each system, the statistics of each of its runs.
-Rows = Mapping[str, Sequence[FloatArray]]
+RunStatistics = Mapping[str, Sequence[FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class _Scoring:
             self.comparisons += self._compare(column, rows, resampled, draws)
 
     def _compare(
-        self, column: MetricColumn, rows: Rows, resampled: Mapping[str, FloatArray], draws: Draws
+        self, column: MetricColumn, rows: RunStatistics, resampled: Mapping[str, FloatArray], draws: Draws
     ) -> list[Comparison]:
         """Test the differences between systems in one column.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..checkpoints.dictionaries import check_file, load_dictionary, padding_words
+from ..checkpoints.dictionaries import check_dictionary, load_dictionary, padding_words
 from ..checkpoints.export import read_model
 from ..checkpoints.reading import options_of
 from ..data.extended_vocabulary import num_base_words
@@ -105,7 +105,7 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
     if recorded:
         language, position = ("target_lang", -1) if name.startswith("decoder.") else ("source_lang", 0)
         side = options_of(state, "task").get(language) or list(recorded)[position]  # an export sorts the sides by name
-        check_file(recorded.get(side), words, checkpoint, dictionary)
+        check_dictionary(recorded.get(side), words, checkpoint, dictionary)
     return neighbourhood_of(words, embedding)
 
 

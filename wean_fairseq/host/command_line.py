@@ -19,7 +19,7 @@ from ..console import OneLineParser, print_text
 from ..errors import UserError, similar
 from ..ranges import flag
 from .interruption import checked_outputs
-from .options import check_decoding, check_numbers, check_subsets
+from .options import check_command_line, check_decoding, check_subsets
 from .patches import Original
 from .settings import escape_on_terminals
 
@@ -72,7 +72,7 @@ def parse_args_and_arch(
         check_subsets(values)
         if hasattr(values, "nbest"):
             check_decoding(values)
-    check_numbers(values, parser)
+    check_command_line(values, parser)
     return parsed
 
 

@@ -182,7 +182,7 @@ def validate_and_save(
     sys.exit(INTERRUPTED)
 
 
-def generate(original: Original, cfg: Any) -> Any:
+def generate_results(original: Original, cfg: Any) -> Any:
     """Run fairseq-generate, which does not call ``run_command``."""
     if isinstance(cfg, Namespace):
         cfg = convert_namespace_to_omegaconf(cfg)

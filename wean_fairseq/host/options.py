@@ -102,7 +102,7 @@ def check_subsets(args: Namespace) -> None:
             raise UserError(f"{flag(name)} {value} has a slash: give the name of a split, such as test.")
 
 
-def check_numbers(args: Namespace, parser: ArgumentParser) -> None:
+def check_command_line(args: Namespace, parser: ArgumentParser) -> None:
     """Check numbers and text on any command line of fairseq. Raise ``UserError`` with the name of an invalid option.
 
     Numbers that fairseq's parser keeps as text are checked in the configuration.

@@ -40,7 +40,7 @@ PATCHES = (
     Patch("fairseq_cli.train:validate_and_save", interruption.validate_and_save,
           "Ctrl-C loses all updates since the last checkpoint.",
           "integration/test_resume.py::test_ctrl_c_loses_no_update", "6eaeda1b2df16938"),
-    Patch("fairseq_cli.generate:main", interruption.generate,
+    Patch("fairseq_cli.generate:main", interruption.generate_results,
           "It ends with status 0 or a traceback if its output is lost, and empties the older file in --results-path.",
           "integration/test_resume.py::test_a_command_whose_output_is_lost_fails", "f1db3aa05d3e2fdf"),
     Patch("fairseq.distributed.utils:is_master", training.is_master,

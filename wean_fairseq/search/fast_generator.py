@@ -22,7 +22,7 @@ from ..errors import UserError
 from ..models.base import StepDecoder
 from ..modules import Memory, State
 from ..modules.copying import NEVER
-from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known, not_finite
+from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known, not_finite_error
 from .hypotheses import Finished, Grown, trace
 from .packed_linear import int8_is_exact
 from .packed_model import PackedModel
@@ -240,7 +240,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         ended_by_row: dict[int, list[Finished]] = {}
         for row, start, total, score in zip(*(column.tolist() for column in columns), strict=True):
             if math.isnan(total):
-                raise not_finite()
+                raise not_finite_error()
             ended_by_row.setdefault(row, []).append(Finished(step, start, total, score))
         return {
             row

@@ -33,7 +33,7 @@ def log_known(log_unknown: Tensor) -> Tensor:
     return torch.log1p(-log_unknown.exp().clamp(max=1 - 1e-6))
 
 
-def not_finite() -> UserError:
+def not_finite_error() -> UserError:
     """Return the error for a model whose outputs have no finite score."""
     return UserError(
         "the scores of the model are not finite, because its parameters are too large: its training diverged, and its "
@@ -230,7 +230,7 @@ class PaperSequenceGenerator(SequenceGenerator):
             is_constrained = kwargs.get("constraints") is not None
             is_cold = "multinomial" in str(error) and self.temperature < 1
             if not ((is_constrained or blocker or is_cold) and self._begins_finite(sample["net_input"])):
-                raise not_finite() from error
+                raise not_finite_error() from error
             if is_constrained:
                 repeats = "" if blocker is None else ", or repeat an n-gram of --no-repeat-ngram-size"
                 raise UserError(

@@ -121,7 +121,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         return structs.replace(self, **missing)
 
 
-NAMES = Settings.__struct_encode_fields__
+SETTING_NAMES = Settings.__struct_encode_fields__
 _PATHS = ("data", "output", "work", "from", "old_test", "valid", "test", "bert", "embedding_file")
 
 
@@ -138,10 +138,10 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
     """
     values = {name: value for name, value in values.items() if value is not None}
     prefix = f"{where}: " if where else ""
-    unknown = [name for name in values if name not in NAMES]
+    unknown = [name for name in values if name not in SETTING_NAMES]
     if unknown:
-        hint = similar(unknown[0], NAMES)
-        raise UserError(f"{prefix}unknown setting {name_some(unknown)}{hint}: choose from {', '.join(NAMES)}.")
+        hint = similar(unknown[0], SETTING_NAMES)
+        raise UserError(f"{prefix}unknown setting {name_some(unknown)}{hint}: choose from {', '.join(SETTING_NAMES)}.")
     checked = {}
     for name, value in values.items():
         kind = Settings.__annotations__[_attribute(name)]
@@ -266,7 +266,7 @@ def _real(path: str | Path) -> Path:
 def write_toml(settings: Settings, folder: Path) -> str:
     """Return the settings as TOML, with paths relative to ``folder``."""
     lines = [f"# Settings of this model. To repeat its training: wean-train --config {FILE} --output another-folder"]
-    for name in NAMES:
+    for name in SETTING_NAMES:
         value = getattr(settings, _attribute(name))
         if value in (None, "") or (name == "work"):
             continue

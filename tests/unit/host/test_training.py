@@ -256,9 +256,9 @@ def test_results_replace_older_ones_when_they_are_complete(tmp_path):
         raise UserError("the disk is full")
 
     with pytest.raises(UserError, match=r"^the disk is full$"):
-        interruption.generate(fail, cfg)
+        interruption.generate_results(fail, cfg)
     assert old.read_text(encoding="utf-8") == "old"
-    assert interruption.generate(write_results, cfg).name == link.name
+    assert interruption.generate_results(write_results, cfg).name == link.name
     assert (old.read_text(encoding="utf-8"), old.stat().st_mode & 0o777, link.is_symlink()) == ("new", 0o640, True)
     assert [path.name for folder in (old.parent, link.parent) for path in folder.iterdir()] == [old.name, link.name]
     assert cfg.common_eval.results_path == str(link.parent)
@@ -267,8 +267,8 @@ def test_results_replace_older_ones_when_they_are_complete(tmp_path):
 def test_results_that_cannot_be_written_are_refused(tmp_path):
     os.mkfifo(tmp_path / "generate-test.txt")  # fairseq-generate would wait for a reader
     with pytest.raises(UserError, match=r"generate-test\.txt is not a regular file: give another --results-path"):
-        interruption.generate(write_results, to_results(tmp_path))
+        interruption.generate_results(write_results, to_results(tmp_path))
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(UserError, match=f"^cannot write to {file}: File exists"):
-        interruption.generate(write_results, to_results(file))
+        interruption.generate_results(write_results, to_results(file))
