@@ -221,7 +221,7 @@ COMMANDS = {
     "sheet": "human.cli:sheet_command",
     "ratings": "human.cli:ratings_command",
     "record": "results:record_command",
-    "tables": "results:tables_command",
+    "tables": "result_tables:tables_command",
     "rerank": "rerank:rerank_command",
     "paper-tables": "paper_tables:paper_tables_command",
     "parameters": "parameters:parameters_command",

@@ -1,15 +1,7 @@
-"""Record measured results in ``results/<experiment>.json``, and generate the tables of documents from these files.
+"""Record measured results in ``results/<experiment>.json``.
 
 A result file contains the JSON of ``wean-evaluate --json`` (with the hashes of the test files), and everything that is
-needed to repeat the measurement: command, seed, hashes of other data, commit, hardware and software. In a document, a
-table is between two markers and is never edited by hand::
-
-    <!-- results: wean_pwkp -->
-    <!-- /results -->
-
-``<!-- results: wean_pwkp bleu sari parameters -->`` shows only these metrics, and these costs of the trainings (see
-``COSTS``). ``wean-evaluate tables README.md docs/*.md`` writes the tables. With ``--check`` it only reports documents
-that are out of date (for CI).
+needed to repeat the measurement: command, seed, hashes of other data, commit, hardware and software.
 """
 
 import argparse
@@ -20,13 +12,13 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert
 
-from ..console import SEED, OneLineParser, counted, markdown, markdown_code, markdown_note
+from ..console import SEED, OneLineParser, counted
 from ..errors import UserError, printable
 from ..optional import LazyModule
 from ..ranges import Amount
@@ -41,7 +33,6 @@ from .text_files import (
     decode_lines,
     read_bytes,
     read_lines,
-    read_text,
     read_typed_json,
     sha256_as_read,
     write_atomically,
@@ -49,10 +40,6 @@ from .text_files import (
 
 torch = LazyModule("torch")
 
-_BLOCK = re.compile(
-    r"(<!-- results: ([\w.-]+)((?: [^\s<>]+)*) -->[ \t]*(\r?\n))(?:(?!<!-- results: ).)*?(<!-- /results -->)",
-    re.DOTALL,
-)
 _RATE = r"(?:\d{1,9}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,2})?"  # a number that is short enough to fit into a float
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _NO_TRAININGS = "give trainings.json of a recipe's run"
@@ -76,16 +63,10 @@ class Training(Struct):
     data: list[DataFile] = []
     runs: list["Training"] = []
 
-
-#: Columns with the costs of a system's training: a function of the training, and the format of its result. If there are
-#: several trainings, tables show the mean.
-COSTS: dict[str, tuple[Callable[[Training], float | None], str]] = {
-    "parameters": (lambda training: training.parameters, ",.0f"),
-    "rate": (lambda training: _option(training, "--lr"), "g"),
-    "epochs": (lambda training: training.epochs, ".0f"),
-    "best-epoch": (lambda training: training.epoch_of_best, ".0f"),
-    "cpu-minutes": (lambda training: None if training.cpu_seconds is None else training.cpu_seconds / 60, ".0f"),
-}
+    def option(self, name: str) -> float | None:
+        """Return the first number after an option of the command, or None if there is none."""
+        found = re.search(rf"^{name} \[?({_RATE})(?![\w.-])", "\n".join(self.options), re.MULTILINE | re.ASCII)
+        return float(found[1]) if found else None
 
 
 class Result(Struct):
@@ -265,9 +246,9 @@ def _check_members(
     for name, content in trainings.items():
         training = convert(content, Training)
         for path, seed, run in zip(args.trainings, args.seed, training.runs or [training], strict=True):
-            if _option(run, "--seed") not in (None, seed):
+            if run.option("--seed") not in (None, seed):
                 raise UserError(
-                    f"{path}: the training of {name} has --seed {_option(run, '--seed'):g}, but it is given for "
+                    f"{path}: the training of {name} has --seed {run.option('--seed'):g}, but it is given for "
                     f"--seed {seed}; give the files and seeds in the same order."
                 )
             end = last.get((str(seed), without_formula(name)))
@@ -342,112 +323,3 @@ def _check_number(cell: str, where: str) -> None:
             f"{where} has {cell!r:.40}, which is not finite; write the file again with wean-plot curves, which leaves "
             "such cells of a diverged training empty."
         )
-
-
-def tables_command(argv: list[str]) -> str:
-    """Run ``wean-evaluate tables``."""
-    description = "Write the tables between result markers in Markdown documents."
-    parser = OneLineParser(prog="wean-evaluate tables", description=description)
-    parser.add_argument("documents", nargs="+", metavar="FILE", help="Markdown files")
-    parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
-    parser.add_argument("--check", action="store_true", help="change nothing, fail if a table is out of date")
-    args = parser.parse_args(argv)
-    texts = {document: read_text(document) for document in args.documents}
-    new = {document: fill(text, args.results, document) for document, text in texts.items()}
-    stale = [document for document, text in texts.items() if new[document] != text]
-    if args.check and stale:
-        raise UserError(f"{', '.join(stale)}: tables are out of date; run wean-evaluate tables {' '.join(stale)}.")
-    for document in stale:
-        if Path(document).stat().st_nlink > 1:
-            raise UserError(f"{document} has other names (hard links), which would keep the old tables: copy it.")
-    for document in stale:
-        write_atomically(document, new[document])
-    return f"{len(stale)} of {len(args.documents)} documents changed.\n"
-
-
-def fill(text: str, folder: PathLike, document: PathLike) -> str:
-    """Return a document in which all tables are generated again."""
-    filled = {block.start() for block in _BLOCK.finditer(text)}
-    wrong = next((found.start() for found in re.finditer("<!-- results:", text) if found.start() not in filled), None)
-    if wrong is not None:
-        line = text.count("\n", 0, wrong) + 1
-        raise UserError(
-            f"{document}, line {line}: a results marker has no <!-- /results --> after it, or is not of the form "
-            "<!-- results: NAME METRICS --> at the end of a line; correct it."
-        )
-
-    def fill_block(block: re.Match[str]) -> str:
-        path = Path(folder, f"{block[2]}.json")
-        result = read_result(path)
-        table = result_table(result, block[3].split(), path, document)
-        if any(marker in text for marker in ("<!-- results: ", "<!-- /results -->") for text in (table, result.note)):
-            raise UserError(f"{path} has a results marker in a text, which would end the table: remove it.")
-        return block[1] + table.replace("\n", block[4]) + block[5]
-
-    return _BLOCK.sub(fill_block, text)
-
-
-def result_table(result: Result, metrics: list[str], path: PathLike, document: PathLike) -> str:
-    """Return the Markdown of one result, with the given metrics or all metrics."""
-    columns, data = result.evaluation.columns, result.evaluation.data
-    costs = COSTS if result.trainings else {}
-    for metric in metrics:
-        if metric not in columns and metric not in costs:
-            raise UserError(
-                f"{document}: {result.experiment} has no metric {metric}; choose from {', '.join([*columns, *costs])}."
-            )
-    # Costs, such as the CPU hours of a training, may be listed between the scores.
-    shown = [metric for metric in metrics if metric in columns] or list(columns)
-    incomplete = [name for name, scores in result.evaluation.scores.items() if not scores.keys() >= set(shown)]
-    if incomplete or not data.references:
-        lacking = f"no scores of {incomplete[0]}" if incomplete else "no number of references"
-        raise UserError(f"{path} has {lacking}; give a file of wean-evaluate record.")
-    head = metrics or shown
-    # Each row describes a system by its scores with intervals, and by the costs in the record of its training.
-    rows = [
-        [
-            name,
-            *(
-                scores[column].format(intervals=True)
-                if column in columns
-                else format_cost(column, result.trainings.get(name, Training()))
-                for column in head
-            ),
-        ]
-        for name, scores in result.evaluation.scores.items()
-    ]
-    facts = [counted(data.sentences, "sentence"), counted(data.references, "reference")]
-    # Older records contain only a single seed.
-    seeds = result.seeds or [result.seed]
-    facts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
-    if result.commit not in (None, "unknown"):
-        commit, changes, _ = str(result.commit).partition("-dirty")
-        facts.append(f"commit {markdown(commit[:12])}" + (" with uncommitted changes" if changes else ""))
-    lines = [Table(["system", *head], rows).as_markdown(), ""]
-    intervals = "Intervals are 95% bootstrap intervals."
-    if len(seeds) > 1:
-        intervals = (
-            "Scores with ± are means over the seeds, with 95% t intervals. Other intervals are 95% bootstrap intervals."
-        )
-    lines += [f"{', '.join(facts)}. {intervals} Command: {markdown_code(result.command)}."]
-    lines += map(markdown_note, result.note.splitlines())
-    signed = (f"{markdown(metric)} {markdown_code(columns[metric].signature)}" for metric in shown)
-    lines.append(f"Signatures: {'; '.join(signed)}.")
-    return "\n".join(lines) + "\n"
-
-
-def format_cost(column: str, training: Training) -> str:
-    """Return the cost ``column`` (see ``COSTS``) of a system's training, or the mean over its ``runs``.
-
-    Return a dash if the cost is unknown.
-    """
-    value_of, form = COSTS[column]
-    values = [value_of(run) for run in training.runs or [training]]
-    known = [value for value in values if value is not None]
-    return format(sum(known) / len(known), form) if known and len(known) == len(values) else "-"
-
-
-def _option(training: Training, name: str) -> float | None:
-    """Return the first number after an option in a training's ``options``, or None if there is none."""
-    found = re.search(rf"^{name} \[?({_RATE})(?![\w.-])", "\n".join(training.options), re.MULTILINE | re.ASCII)
-    return float(found[1]) if found else None

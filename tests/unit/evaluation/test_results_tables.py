@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import convert
 
-from wean_fairseq.evaluation import results
+from wean_fairseq.evaluation import result_tables, results
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.score_file import Evaluation
 from wean_fairseq.evaluation.training_log import LogLine, TrainingLog
@@ -322,7 +322,7 @@ def test_a_table_shows_what_the_trainings_of_a_system_took(capsys: pytest.Captur
     ],
 )
 def test_a_rate_is_the_first_number_of_the_option_or_a_dash(option: str, rate: str) -> None:
-    assert results.format_cost("rate", results.Training(options=["--arch x", option])) == rate
+    assert result_tables.format_cost("rate", results.Training(options=["--arch x", option])) == rate
 
 
 def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
@@ -332,7 +332,7 @@ def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
         "d": {"score": None, "ci": None, "signature": "s"},
     }
     scored = convert({"systems": {"X": cells}, "data": {"sentences": 1, "references": 1}}, Evaluation)
-    text = results.result_table(results.Result("demo", "x", 1, scored), [], "demo.json", "doc.md")
+    text = result_tables.result_table({Path("demo.json"): results.Result("demo", "x", 1, scored)}, [], "doc.md")
     assert "| X | 12.35 ± 0.49 [11.00, 13.00] | – |" in text
 
 
@@ -413,7 +413,7 @@ def test_names_of_a_result_cannot_change_the_page() -> None:
         "commit": "a\n# b",
     }
     content = {**result, "evaluation": {**EVALUATION, "systems": systems}}
-    table = results.result_table(convert(content, results.Result), [], "x.json", "doc.md")
+    table = result_tables.result_table({Path("x.json"): convert(content, results.Result)}, [], "doc.md")
     assert not set(table.replace("\n", "")) & set(map(chr, range(32)))
     shown = r"a\n\x1b[1m&lt;script>alert(1)&lt;/script>\|`"
     assert table.split("\n")[:3] == [f"| system | bleu{shown} |", "|---|--:|", f"| {shown} | 1.00 |"]
@@ -495,3 +495,61 @@ def test_bad_records(capsys: pytest.CaptureFixture[str], content: str, experimen
     Path("bad.json").write_text(content, encoding="utf-8")
     assert main(["record", "bad.json", "--experiment", experiment, "--command", "x", "--seed", "1"]) == 2
     assert message in capsys.readouterr().err
+
+
+def scores_of(name: str, bleu: float, source: str = "a" * 64, signature: str = "sig") -> dict[str, Any]:
+    """Return the evaluation of one system and the copied source, with equal scores of the source each time."""
+    copy = {"bleu": {"score": 30.0, "signature": signature, "ci": None}}
+    files = {"references": [{"name": "r", "sha256": "b" * 64}], "source": [{"name": "s", "sha256": source}]}
+    systems = {"copy-source": copy, name: {"bleu": {"score": bleu, "signature": signature, "ci": None}}}
+    return {"systems": systems, "data": {"sentences": 7, "references": 1, "files": files}}
+
+
+def record_as(experiment: str, content: dict[str, Any], *options: str) -> None:
+    Path("scores.json").write_text(json.dumps(content), encoding="utf-8")
+    assert main(["record", "scores.json", "--experiment", experiment, "--command", f"make {experiment}", *options]) == 0
+
+
+def test_one_table_shows_the_systems_of_several_results() -> None:
+    """The copied source is shown once. Below the table are the command and the note of each result."""
+    record_as("one", scores_of("A", 20.0), "--seed", "1", "--note", "Note of A.")
+    record_as("two", scores_of("B", 25.0), "--seed", "1", "--note", "Note of B.")
+    Path("doc.md").write_text("<!-- results: one+two bleu -->\n<!-- /results -->\n", encoding="utf-8")
+    assert main(["tables", "doc.md"]) == 0
+    assert Path("doc.md").read_text(encoding="utf-8").splitlines() == [
+        "<!-- results: one+two bleu -->",
+        "| system | bleu |",
+        "|---|--:|",
+        "| copy-source | 30.00 |",
+        "| A | 20.00 |",
+        "| B | 25.00 |",
+        "",
+        "7 sentences, 1 reference, seed 1. Intervals are 95% bootstrap intervals.",
+        "",
+        "* A. Command: `make one`.",
+        "  Note of A.",
+        "* B. Command: `make two`.",
+        "  Note of B.",
+        "",
+        "Signatures: bleu `sig`.",
+        "<!-- /results -->",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("other", "seed", "part"),
+    [
+        (scores_of("B", 25.0, source="c" * 64), "1", "the source"),
+        (scores_of("B", 25.0, signature="other"), "1", "the signature of bleu"),
+        (scores_of("B", 25.0), "2", "the seeds"),
+        (scores_of("A", 25.0), "1", "the row of A"),
+    ],
+)
+def test_results_under_other_conditions_have_no_common_table(
+    capsys: pytest.CaptureFixture[str], other: dict[str, Any], seed: str, part: str
+) -> None:
+    record_as("one", scores_of("A", 20.0), "--seed", "1")
+    record_as("two", other, "--seed", seed)
+    Path("doc.md").write_text("<!-- results: one+two bleu -->\n<!-- /results -->\n", encoding="utf-8")
+    assert main(["tables", "doc.md"]) == 2
+    assert f"one.json and results/two.json differ in {part}: show them in two tables" in capsys.readouterr().err
