@@ -4,6 +4,7 @@ A word must have the same number in the dictionary and in the checkpoint.
 """
 
 import hashlib
+import logging
 from typing import Any
 
 from fairseq.data import Dictionary
@@ -11,6 +12,8 @@ from fairseq.data import Dictionary
 from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from ..storage.files import check_size, open_regular
+
+logger = logging.getLogger(__name__)
 
 _SHOWN = 150  # maximum number of characters shown of a message of fairseq, which can be a paragraph
 
@@ -54,11 +57,12 @@ def _digest(words: list[str]) -> str:
 def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str, data: str) -> None:
     """Refuse dictionaries that number the words differently from the dictionaries of the training.
 
-    The words' counts may differ.
+    The words' counts may differ. Exchanged sides are reported with a warning.
 
     Args:
-        trained: for each side, the result of ``fingerprint`` in training. A side without a recorded fingerprint is not
-            checked.
+        trained: for each side, source first, the result of ``fingerprint`` in training. A side without a recorded
+            fingerprint is not checked.
+        sides: the dictionary of each side, source first.
         checkpoint: path of the checkpoint, for messages.
         data: directory of the dictionaries, for messages.
 
@@ -67,6 +71,11 @@ def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str
     """
     for side, dictionary in sides.items():
         check_dictionary(trained.get(side), dictionary, checkpoint, f"dict.{side}.txt in {data}")
+    if len(sides) > 1 and list(trained) == list(sides)[::-1]:
+        logger.warning(
+            f"EXCHANGED SIDES: {checkpoint} was trained from {' to '.join(trained)}, and is used from "
+            f"{' to '.join(sides)}: compare --source-lang and --target-lang with its training"
+        )
 
 
 def check_dictionary(before: dict[str, Any] | None, dictionary: Dictionary, checkpoint: str, file: str) -> None:

@@ -881,6 +881,16 @@ def test_another_dictionary_is_refused_by_name(now, message):
         dictionaries.check(trained, {"src": now, "tgt": now}, "m.pt", "bin")
 
 
+def test_exchanged_sides_are_reported(caplog):
+    """With a joined dictionary, only the order of the sides shows that a model is used in the other direction."""
+    joined = words("a", "b")
+    trained = {side: dictionaries.fingerprint(joined) for side in ("src", "tgt")}
+    dictionaries.check(trained, {"src": joined, "tgt": joined}, "m.pt", "bin")
+    assert not caplog.records
+    dictionaries.check(trained, {"tgt": joined, "src": joined}, "m.pt", "bin")
+    assert "EXCHANGED SIDES: m.pt was trained from src to tgt, and is used from tgt to src" in caplog.text
+
+
 def test_counts_and_slots_make_no_other_dictionary():
     from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
 
