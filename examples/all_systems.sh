@@ -90,5 +90,6 @@ done
 samples test 20
 metrics=(bleu ibleu ibleu-0.7 sari self-bleu copy-rate length-ratio)
 [[ -z $SENTENCE_MODEL ]] || metrics+=(similarity-source similarity-reference)
-score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" --tokenize none \
+known_sentences test
+score test "$RUN/text-test/test.tgt" -- --groups "$RUN/text-test/test.known" --tokenize none \
   --metric "${metrics[@]}" ${SENTENCE_MODEL:+--sentence-model "$SENTENCE_MODEL"}

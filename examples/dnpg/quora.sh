@@ -47,5 +47,6 @@ for system in $SYSTEMS; do
   generate "$system" test --beam "$BEAM" --max-len-b 20
 done
 samples test 20
-score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" \
+known_sentences test
+score test "$RUN/text-test/test.tgt" -- --groups "$RUN/text-test/test.known" \
   --tokenize none --preset paper:cdnpg-fixed standard

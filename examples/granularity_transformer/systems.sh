@@ -85,7 +85,8 @@ compare() {
   done
   without_pieces test
   samples test 20
-  score test "$RUN/plain-test/test.tgt" -- --groups "$(known_sentences test)" \
+  known_sentences test
+  score test "$RUN/plain-test/test.tgt" -- --groups "$RUN/text-test/test.known" \
     --tokenize none --preset paper:cdnpg-compat paper:cdnpg-fixed standard
 }
 

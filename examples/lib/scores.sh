@@ -91,13 +91,12 @@ score() {
 }
 
 # known_sentences SET: write a file that marks every pair of SET as "seen" if one of its sentences is in the training
-# text, otherwise as "unseen", and print its path. Questions and tweets occur in several pairs, and pairs with seen
-# sentences are easier.
+# text, otherwise as "unseen", to $RUN/text-SET/test.known. Questions and tweets occur in several pairs, and pairs with
+# seen sentences are easier.
 known_sentences() {
   local text=$RUN/text-$1
   awk -F '\t' 'NR == FNR { seen[$1]; seen[$2]; next } { print ($1 in seen || $2 in seen) ? "seen" : "unseen" }' \
     <(paste "$RUN"/text/train.{src,tgt}) <(paste "$text"/test.{src,tgt}) >"$text/test.known"
-  printf '%s' "$text/test.known"
 }
 
 # samples SET NUMBER: write some sources, references and outputs to $RUN/SET.samples.txt

@@ -67,9 +67,10 @@ if [[ ! -f $RUN/model/config.json ]]; then
 fi
 
 report() {
+  local rewritten
+  rewritten=$(tool wean-generate --model "$RUN/model" <<<"$SENTENCE")
   title "An ordinary sentence, rewritten by the exported model $model"
-  printf 'source  %s\n' "$SENTENCE"
-  printf 'WEAN    %s\n' "$(tool wean-generate --model "$RUN/model" <<<"$SENTENCE")"
+  printf 'source  %s\nWEAN    %s\n' "$SENTENCE" "$rewritten"
   title "Ten of $(wc -l <"$RUN/text-test/test.src") test sentences"
   cat "$RUN/test.samples.txt"
   title "Scores on the test set (synthetic text: this shows that the model learns, not how good it is on real text)"

@@ -51,5 +51,6 @@ for system in $SYSTEMS; do
   generate "$system" test --beam "$BEAM" --max-len-b 50
 done
 samples test 20
-score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" \
+known_sentences test
+score test "$RUN/text-test/test.tgt" -- --groups "$RUN/text-test/test.known" \
   --tokenize none --metric bleu ibleu ibleu-0.7 self-bleu rouge-l copy-rate length-ratio

@@ -335,7 +335,8 @@ def test_test_pairs_with_a_sentence_of_the_training_text_are_told_from_the_other
         for side, text in zip(("src", "tgt"), texts, strict=True):
             (tmp_path / f"{name}.{side}").write_text(text, encoding="utf-8")
     environment = {**ENVIRONMENT, "RUN": str(tmp_path), "RECIPE": "recipe", "GPUS": "0"}
-    line = ["bash", "-c", f'source "{ROOT}/examples/lib/recipe.sh"; cat "$(known_sentences test)"', "recipe"]
+    script = f'source "{ROOT}/examples/lib/recipe.sh"; known_sentences test; cat "$RUN/text-test/test.known"'
+    line = ["bash", "-c", script, "recipe"]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["seen", "seen", "unseen", "unseen"], done.stderr
 

@@ -26,6 +26,7 @@ NEVER = {
     "-v on an array": r"-v\s+\"?\w+\[",
     "Python with modules of the working directory": r"(?<!/)\bpython3? -(?!P)(?:[mc])?\s(?!.*venv|.*pip )",
     "a file on the terminal, not through printable": r"^cat\s[^|>]*$",
+    "an argument whose command may fail unnoticed": r"(?<!\w=)(?<!\w=\")\$\((?:tool|python|wean-\w+|fairseq-\w+)\s",
     "source of a computed file": rf"(?:^|[;&|]\s*)(?:source|\.)\s+(?!\"?\$(?:LIB|{OWN_FOLDER})/)",
 }
 
