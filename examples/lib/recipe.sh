@@ -203,10 +203,12 @@ check_prepared() { [[ ! -f $1/manifest.json ]] || wean-checksum "$1" >/dev/null;
 # prepare SCRIPT ARGUMENTS...: write a data set to $RUN/text with preprocess/SCRIPT.py. `complete` names the last file
 # that the script writes, if it is not the manifest.
 prepare() {
-  local script=$1 directory
+  local script=$1 manifest
   shift
   if [[ -f ${complete:-$RUN/text/manifest.json} ]]; then
-    for directory in "$RUN"/text{,/*}; do check_prepared "$directory"; done
+    while IFS= read -rd '' manifest; do
+      check_prepared "${manifest%/*}"
+    done < <(find "$RUN/text/" -maxdepth 2 -name manifest.json -print0)
     say "text: done before"
     return
   fi

@@ -87,12 +87,15 @@ def test_a_failing_step_shows_its_log(tmp_path):
     assert "text.log" in done.stderr
 
 
-def test_a_prepared_text_that_has_changed_is_named(tmp_path):
+@pytest.mark.parametrize("folder", ["text", "text/part"])
+def test_a_prepared_text_that_has_changed_is_named(tmp_path, folder):
+    """Some scripts write several texts, each into a folder of the text."""
     layout = write_layout("quora", tmp_path / "data")
     (tmp_path / "data" / "train.tgt").write_text("only one line\n", encoding="utf-8")
     run_recipe("quora", tmp_path / "run", **layout)  # it has no text, but its settings
-    text = tmp_path / "run" / "text"
-    text.mkdir()
+    text = tmp_path / "run" / folder
+    text.mkdir(parents=True)
+    (tmp_path / "run" / "text" / "manifest.json").write_text("{}", encoding="utf-8")
     (text / "train.src").write_text("cut\n", encoding="utf-8")
     (text / "manifest.json").write_text(json.dumps({"files": {"train.src": {"sha256": "0" * 64}}}), encoding="utf-8")
     done = run_recipe("quora", tmp_path / "run", **layout)
