@@ -162,6 +162,7 @@ def read_generated(
     remove_bpe: str | None = None,
     detokenised: bool = True,
     oov_source: list[str] | None = None,
+    oov_option: str = "--oov-source",
 ) -> SystemOutput:
     """Read a ``fairseq-generate`` (or ``fairseq-interactive``) log.
 
@@ -172,6 +173,7 @@ def read_generated(
         detokenised: read the D- lines. If this is False or the log has no D- lines, the H- lines (tokens) are read.
         oov_source: the tokenised source sentences that fairseq read. They contain the words that replace copied
             ``<oov-k>`` slots.
+        oov_option: the option that names these sentences, for messages.
     """
     sentences = parse_log(path)
     if not detokenised and not sentences[0].texts["H"]:
@@ -180,7 +182,7 @@ def read_generated(
     for index in range(len(sentences)):
         logged = sentences[index].texts
         texts = logged["D"] if detokenised and logged["D"] else logged["H"]
-        texts = [restore_slots(text, logged["S"], oov_source, index, path) for text in texts]
+        texts = [restore_slots(text, logged["S"], oov_source, index, path, oov_option) for text in texts]
         nbest.append([join_pieces(text, remove_bpe) for text in texts])
     numbered = [sentences[index].texts for index in range(len(sentences))]
     logged = {tag: [text for texts in numbered for text in texts[tag]] for tag in "ST"}
@@ -284,7 +286,9 @@ def _check_scored(sentences: dict[int, LoggedSentence], scored: Counter[int], pa
             raise UserError(f"{path}: id {index} has {lines}; lines are lost, run fairseq-generate again.")
 
 
-def restore_slots(text: str, source: list[str], oov_source: list[str] | None, index: int, path: PathLike) -> str:
+def restore_slots(
+    text: str, source: list[str], oov_source: list[str] | None, index: int, path: PathLike, option: str
+) -> str:
     """Replace copied ``<oov-k>`` slots by the words that they represent.
 
     A log that already contains these words has no slots and is not changed.
@@ -297,16 +301,16 @@ def restore_slots(text: str, source: list[str], oov_source: list[str] | None, in
     if not source or oov_source is None:
         raise UserError(
             f"{path}: id {index} holds copied-word slots like {_OOV_SLOT.findall(text)[0]}; "
-            "give the tokenised source text with --oov-source."
+            f"give the tokenised source text with {option}."
         )
     if index >= len(oov_source):
         raise UserError(
-            f"the --oov-source text has only {len(oov_source)} lines but {path} holds id {index}; give the same set."
+            f"the {option} text has only {len(oov_source)} lines but {path} holds id {index}; give the same set."
         )
     shown, raw = source[0].split(" "), oov_source[index].split()
     if len(shown) > len(raw) or any(a != b for a, b in zip(shown, raw, strict=False) if not a.startswith("<")):
         raise UserError(
-            f"{path}: the S- line of id {index} is not line {index + 1} of the --oov-source text; "
+            f"{path}: the S- line of id {index} is not line {index + 1} of the {option} text; "
             "give the text of this set."
         )
     words = slot_words(shown, raw)

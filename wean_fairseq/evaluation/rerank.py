@@ -182,7 +182,8 @@ def read_searches(
 ) -> list[SystemOutput]:
     """Read the logs that are the arguments of the option ``option``."""
     sources = read_lines(oov_source) if oov_source else None
-    return [read_output_log(args, name, path, sources) for name, path in split_names(logs, option)]
+    oov_option = "--test-oov-source" if option == "--test" else "--oov-source"
+    return [read_output_log(args, name, path, sources, oov_option) for name, path in split_names(logs, option)]
 
 
 def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOutput], ranks: int) -> None:

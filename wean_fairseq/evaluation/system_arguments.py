@@ -37,9 +37,18 @@ def paths_of(named: Sequence[str]) -> list[str]:
     return [argument.partition("=")[2] or argument for argument in named]
 
 
-def read_output_log(args: argparse.Namespace, name: str, path: str, oov_source: list[str] | None) -> SystemOutput:
+def read_output_log(
+    args: argparse.Namespace, name: str, path: str, oov_source: list[str] | None, oov_option: str = "--oov-source"
+) -> SystemOutput:
     """Read a log of fairseq-generate with the options of ``add_reading_arguments``."""
-    return read_generated(name, path, remove_bpe=args.remove_bpe, detokenised=not args.tokens, oov_source=oov_source)
+    return read_generated(
+        name,
+        path,
+        remove_bpe=args.remove_bpe,
+        detokenised=not args.tokens,
+        oov_source=oov_source,
+        oov_option=oov_option,
+    )
 
 
 def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[SystemOutput]:

@@ -204,7 +204,8 @@ def test_copied_words_and_pieces_are_put_back_before_scoring(run: Run) -> None:
     assert (status, error) == (0, "")
     assert chosen() == ("5", 1)
     assert Path("out").read_text(encoding="utf-8") == "Blip walks\n"
-    assert "give the tokenised source text" in run(*arguments, "--test", "5=e5", "--output", "out")[2]
+    error = run(*arguments, "--test", "5=e5", "--oov-source", "src", "--output", "out")[2]
+    assert "give the tokenised source text with --test-oov-source" in error
 
 
 @pytest.mark.parametrize(
