@@ -11,12 +11,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..errors import UserError
 from ..storage.data_files import is_data
-from ..storage.files import is_special
+from ..storage.files import is_special, open_regular
 from . import interruption
 from .divergence import Diverged, describe
 from .patches import Original
 
 _NO_LOGS = (".pt", ".safetensors", ".sha256")  # suffixes of files to which a log must not be appended
+_BEGINNING = 4096  # number of bytes in which a log has a line of fairseq
 # The first two loggers write into --log-file, and the third writes into preprocess.log.
 _LOGGERS = (progress_bar.logger, *(logging.getLogger(f"fairseq_cli.{name}") for name in ("train", "preprocess")))
 
@@ -38,7 +39,21 @@ def is_master(original: Original, cfg: Any) -> bool:
         raise UserError(
             f"--log-file {log_file} has the name of data or of a model: give another name, such as train.log."
         )
+    if log_file is not None and not _is_log(Path(log_file)):
+        raise UserError(
+            f"--log-file {log_file} exists and is no log of a training, which would be added to it: give another name, "
+            "such as train.log."
+        )
     return bool(original(cfg))
+
+
+def _is_log(path: Path) -> bool:
+    """Return False if a file has other content than the log of a training."""
+    if path.suffix == ".log" or not path.exists():
+        return True
+    with open_regular(path) as file:
+        beginning = file.read(_BEGINNING)
+    return not beginning.strip() or any(mark in beginning for mark in (b"'_name'", b"| INFO |"))
 
 
 def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], *args: Any) -> Any:

@@ -202,6 +202,28 @@ def test_a_log_is_not_appended_to_data_or_a_model(tmp_path: Path, name: str):
         distributed_utils.is_master(cfg.distributed_training)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "accepted"),
+    [
+        ("notes.txt", "a sentence of the user\n", False),
+        ("train.src", "a sentence of the user\n" * 1000, False),
+        ("notes.txt", "", True),
+        ("notes.txt", "{'_name': None, 'common': {}}\nepoch 001\n", True),
+        ("output", "2026-11-28 03:58:11 | INFO | train_inner | epoch 001\n", True),
+        ("notes.log", "written by another program\n", True),
+    ],
+)
+def test_a_log_is_appended_to_logs_only(tmp_path: Path, name: str, content: str, accepted: bool):
+    cfg, path = OmegaConf.structured(FairseqConfig), tmp_path / name
+    cfg.common.log_file = str(path)
+    path.write_text(content, encoding="utf-8")
+    if accepted:
+        assert distributed_utils.is_master(cfg.distributed_training)
+    else:
+        with pytest.raises(UserError, match=f"--log-file {path} exists and is no log of a training"):
+            distributed_utils.is_master(cfg.distributed_training)
+
+
 @pytest.mark.parametrize(("batches", "done", "size"), [(0, 0, 1), (3, 0, 4), (5, 3, 4)])
 def test_an_epoch_without_batches_names_the_option(batches: int, done: int, size: int):
     """fairseq's own loop fails with an ``UnboundLocalError`` if an epoch has no update."""
