@@ -23,6 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..checkpoints import training_lock, writing
 from ..checkpoints.export import WEIGHTS, read_model
+from ..checkpoints.loading import missing_model
 from ..checkpoints.reading import options_of, read_checkpoint
 from ..checkpoints.resume import LAST, Choice, choose, is_named, others_of
 from ..checkpoints.structure import align_state, without_state, wrong_in_optimizer
@@ -200,6 +201,8 @@ def load_model_ensemble_and_task(original: Original, filenames: list[str], *args
     except Exception as error:  # fairseq's tasks and archs raise errors of any type
         if str(error).startswith("Error(s) in loading state_dict"):
             raise _other_model(", ".join(filenames), error, overrides) from error
+        if str(error).startswith("Model file not found: "):
+            raise missing_model(str(error).partition(": ")[2]) from error
         if sentence_of(error) is not None and not isinstance(error, OSError | OmegaConfBaseException):
             raise
         advice = "give the --user-dir of its training; if it is this one, the file is damaged"

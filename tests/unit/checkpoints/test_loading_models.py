@@ -100,6 +100,15 @@ def test_a_model_that_diverged_is_refused(data, number):
         checkpoint_utils.load_model_ensemble([str(data / "checkpoint.pt")])
 
 
+def test_a_missing_checkpoint_is_named(data):
+    """fairseq loads several models, and names the path of a missing one in its error."""
+    save(data, "lstm")
+    missing = str(data / "none.pt")
+    for paths in ([missing], [str(data / "checkpoint.pt"), missing]):
+        with pytest.raises(UserError, match=f"^there is no model {missing}: name a "):
+            checkpoint_utils.load_model_ensemble(paths)
+
+
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
