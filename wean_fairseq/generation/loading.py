@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..checkpoints.export import check_unused, read_exported_text
 from ..checkpoints.loading import MODELS, Loaded, StoredModel, missing_model
-from ..errors import UserError
+from ..errors import UserError, name_some
 from ..ranges import flag
 from ..storage.search import GENERATION, check_stored
 from ..tasks.paraphrase import ParaphraseTask
@@ -66,6 +66,11 @@ def load(
     """
     _check_engine(engine, compute_type)
     path = _check_paths(path, data, text)
+    if isinstance(text, TextSettings) and text.files:
+        raise UserError(
+            f"the text settings ({text.describe()}) need {name_some(text.files)}: give the folder of the prepared text "
+            "as text, because it has such files."
+        )
     check_unused(path, data=data, text=None if isinstance(text, TextSettings) else text)
     options = {name: value for name, value in options.items() if value is not None}
     options = check_numbers(options)

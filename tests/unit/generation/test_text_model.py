@@ -411,6 +411,16 @@ def test_a_path_of_another_type_is_named(arguments, name):
         load("m", text=5)
 
 
+@pytest.mark.parametrize(
+    ("settings", "file"),
+    [({"truecase": True}, "truecase.model"), ({"bpe": True}, "bpe.codes"), ({"unit": "wordpiece"}, "wordpiece.vocab")],
+)
+def test_text_settings_that_need_files_are_refused(tmp_path, settings, file):
+    (tmp_path / "a.pt").touch()
+    with pytest.raises(UserError, match=rf"need {file}: give the folder of the prepared text"):
+        load(tmp_path / "a.pt", text=TextSettings(**settings))
+
+
 @pytest.mark.parametrize("name", ["data", "text"])
 def test_an_exported_folder_refuses_the_data_and_text_of_a_checkpoint(tmp_path, name):
     (tmp_path / "model.safetensors").touch()
