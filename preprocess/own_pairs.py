@@ -272,7 +272,11 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
             f"{pairs.name} has {counted(len(pairs), 'pair')}, and {asked} leave none to train: ask for fewer."
         )
     if any(not counts[split] for split in ("train", *sizes)):
-        raise UserError("the pairs cannot be drawn into three splits, as too many share a source: ask for fewer.")
+        raise UserError(
+            f"the pairs of {pairs.name} cannot be drawn into {len(sizes) + 1} splits without a common source, because "
+            f"too many share one: give {' and '.join(f'--{split}' for split in sizes)} separate files, or add pairs "
+            "with other sources."
+        )
     return splits
 
 

@@ -295,7 +295,12 @@ def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, mon
             [],
             "3 malformed rows and 4 good .* line 5: 1 cell instead of 2",
         ),
-        ("a.csv", "".join(f"x y,{n}z\n" for n in range(30)), [], "as too many share a source"),
+        (
+            "a.csv",
+            "".join(f"x y,{n}z\n" for n in range(30)),
+            [],
+            "because too many share one: give --test and --valid separate files, or add",
+        ),
         (
             "a.csv",
             "".join(f"x {n},{n}z\n" for n in range(40)),

@@ -392,6 +392,11 @@ REFUSED = {
         r"no columns of text.*: 1 a(\.a){19}\. N",
     ),
     "deep JSON": ("[" * 100_000, {}, "is not JSON"),
+    "a long number in JSON": (
+        '{"a": %s, "b": "x"}\n' % ("9" * 5000) * 20,
+        {},
+        "it has a number of more than 4,300 digits",
+    ),
 }
 
 
