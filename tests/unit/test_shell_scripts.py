@@ -113,7 +113,10 @@ def test_lists_are_no_patterns_of_files(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     unquoted = re.search(r"for \w+ in (?:[^;\n]* )?\$\{?!?[A-Za-z]|^\s*need_\w+ (?:.* )?\$", text, re.MULTILINE)
     is_sourced = "set -euo pipefail" not in text  # such a script is sourced after recipe.sh
-    assert not unquoted or is_sourced or "set -o noglob" in text or "lib/recipe.sh" in text
+    has_noglob = is_sourced or "set -o noglob" in text or "lib/recipe.sh" in text
+    assert not unquoted or has_noglob
+    pattern = re.search(r"for \w+ in [^;\n]*[*?][^;\n]*;", re.sub(r"\$\{[^}{]*\}", "", text))
+    assert not pattern or not has_noglob, "noglob makes this pattern of files a plain text"
 
 
 @pytest.mark.parametrize("name", ["SYSTEMS", "SEEDS", "RATES", "RATES_x", "DROPOUTS"])
