@@ -226,11 +226,11 @@ def _quoted_row(first: str, source: _Lines, dialect: Dialect, evidence: Evidence
     )
     try:
         cells = next(reader)
-    except csv.Error:
+    except csv.Error as error:
         source.give_back(taken[1:])
         evidence.note_stray(start)
-        only_one = len(taken) == 1
-        return Row(start, [], "text follows a closing quotation mark" if only_one else OPEN_MARK)
+        is_open = len(taken) > 1 or str(error) == "unexpected end of data"
+        return Row(start, [], OPEN_MARK if is_open else "text follows a closing quotation mark")
     if len(taken) > 1 and _swallows_rows(taken, dialect):
         source.give_back(taken[1:])
         evidence.note_stray(start)

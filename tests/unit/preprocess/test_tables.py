@@ -487,6 +487,15 @@ def test_unclosed_marks_do_not_read_1000_lines_again_for_each_row(monkeypatch):
     assert [row.line for row in rows if row.problem == dialects.OPEN_MARK] == [31, 1041]
 
 
+@pytest.mark.parametrize(
+    ("last", "problem"), [('x,"y', dialects.OPEN_MARK), ('x,"y"z', "text follows a closing quotation mark")]
+)
+def test_the_problem_of_the_last_row_is_named(last, problem):
+    """No line follows the last row, so an open mark is noticed at the end of the file."""
+    *_, row = dialects.read_rows(['"a","b"', last], dialects.Dialect(",", quote='"'))
+    assert row.problem == problem
+
+
 def test_a_name_of_many_digits_is_no_number_of_an_item():
     """Python refuses to convert more than 4,300 digits."""
     assert value_at(["a", "b"], "2") == "b"
