@@ -13,7 +13,7 @@ import math
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from corpus.plain import plain_files, required_files
 from corpus.preparation import MOST_TOPICS, Preparation
 
 from wean_fairseq.errors import UserError
+from wean_fairseq.ranges import flag
 
 # The enumeration comma is not in this set, because it separates words.
 CLAUSE_ENDS = frozenset(",.;:!?，。；：！？…")
@@ -172,7 +173,14 @@ def remove(options: Namespace) -> int:
     def remove_symbol(line: str) -> str:
         return " ".join(token for token in line.split() if token != options.chunk_symbol)
 
-    return rewrite_outputs("clause_chunks", options, lambda outputs: map(remove_symbol, outputs))
+    def change(outputs: list[str]) -> Iterable[str]:
+        used = ("generated", "input", "output", "overwrite", "chunk_symbol")
+        for name, value in vars(options).items():
+            if name not in used and value != parser().get_default(name):
+                raise UserError(f"{flag(name)} is for --data, not for removing the symbol: leave it out.")
+        return map(remove_symbol, outputs)
+
+    return rewrite_outputs("clause_chunks", options, change)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -196,3 +196,11 @@ def test_a_symbol_that_is_no_word_is_refused(corpus, capsys):
 def test_a_directory_without_text_is_one_clear_sentence(tmp_path, capsys):
     assert run("--data", tmp_path, "--output", tmp_path / "out") == 2
     assert "has no {train,valid,test}.{src,tgt}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--given-order"], ["--limit", "1"], ["--unknown", "UNK"]])
+def test_options_that_removing_the_symbol_does_not_use_are_refused(corpus, capsys, option):
+    (corpus / "plain").write_text("a <chunk> b\n", encoding="utf-8")
+    assert run("--input", corpus / "plain", "--output", corpus / "out.txt", *option) == 2
+    assert f"{option[0]} is for --data, not for removing the symbol: leave it out." in capsys.readouterr().err
+    assert not (corpus / "out.txt").exists()
