@@ -104,7 +104,9 @@ def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, r
 def too_few(path: Path, number: int, sizes: dict[str, int]) -> UserError:
     """Return the error for a file with fewer accepted pairs than the options ask for."""
     asked = ", ".join(f"--{split} {size}" for split, size in sizes.items())
-    return UserError(f"{path} has {number:,} accepted pairs, but {asked} asks for more: ask for fewer.")
+    return UserError(
+        f"{path} has {number:,} accepted pairs, but {asked} asks for more: ask for fewer, or check the file."
+    )
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
