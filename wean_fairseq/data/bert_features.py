@@ -15,6 +15,7 @@ Legend: ``k`` words of a line, ``L`` layers of BERT, ``H`` hidden width of BERT.
 
 import hashlib
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -303,9 +304,9 @@ def load_transformer(path: str) -> tuple[Any, Any]:
             raise TypeError("its config.json asks for outputs without names")
     except Exception as error:  # transformers raises errors of any type for an unsuitable directory
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        # torch's message about weights_only advises loading the file unsafely, so it is replaced
-        if "weights_only" in reason:
-            reason = "its weights would call other functions than a file of weights needs"
+        # torch's message about "weights_only" advises loading the file unsafely, so it is replaced
+        if re.search("weights.only", reason, re.IGNORECASE):
+            reason = f"its weights would call {_foreign(Path(path))}, which no file of weights needs"
         raise UserError(f"the model in {path} cannot be loaded: {reason or type(error).__name__}.") from error
     _check_weights(path, report)
     if pieces < config.vocab_size:
@@ -314,6 +315,12 @@ def load_transformer(path: str) -> tuple[Any, Any]:
             "model has no spare rows, its vocabulary has lost lines; compare it with the original"
         )
     return tokenizer, model.eval().requires_grad_(False)
+
+
+def _foreign(folder: Path) -> str:
+    """Return the name of the first function in the weights of a directory that is not a function of torch."""
+    names = (name for file in sorted(folder.glob(_WEIGHTS[1])) for name in look_into(file)[0])
+    return next((name for name in names if not name.startswith(("torch.", "collections."))), "unknown functions")
 
 
 @contextmanager

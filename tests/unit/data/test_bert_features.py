@@ -240,11 +240,19 @@ def test_a_config_that_asks_for_outputs_without_names_is_one_sentence(copy):
     assert_refused(copy, "cannot be loaded: its config.json asks for outputs without names")
 
 
-def test_weights_that_call_functions_are_refused_without_advice_to_load_them(copy):
+class Caller:
+    """An object whose pickle calls ``open``."""
+
+    def __reduce__(self):
+        return open, ("written", "w")
+
+
+@pytest.mark.parametrize(("value", "name"), [(os.getcwd, "posix.getcwd"), (Caller(), "io.open")])
+def test_weights_that_call_functions_are_refused_without_advice_to_load_them(copy, value, name):
     """Test that torch's recommendation of weights_only=False is not shown."""
     (copy / "model.safetensors").unlink()
-    torch.save({"a": os.getcwd}, copy / "pytorch_model.bin")
-    assert_refused(copy, "cannot be loaded: its weights would call other functions")
+    torch.save({"weight": torch.ones(2), "a": value}, copy / "pytorch_model.bin")
+    assert_refused(copy, f"cannot be loaded: its weights would call {name}, which no file of weights needs")
 
 
 def test_a_longest_text_that_is_no_number_is_one_sentence(copy):
