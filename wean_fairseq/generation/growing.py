@@ -133,7 +133,8 @@ class GrowingFile:
             self._write_state(0, 0)
             return
         state = self._read_state()
-        if self._overwrite or state.lines == 0:
+        # without a file of outputs, the state is a leftover of a run that was killed after it had renamed the file
+        if self._overwrite or self._new or state.lines == 0:
             file.truncate(0)
             self._write_state(0, 0)
             return

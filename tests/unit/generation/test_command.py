@@ -262,6 +262,21 @@ def test_a_changed_part_is_never_continued(
     assert not out.exists()
 
 
+def test_a_state_without_outputs_is_a_leftover(
+    model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A run that is killed after it has renamed its outputs leaves the state, which has nothing to protect."""
+    out, whole = tmp_path / "out.txt", tmp_path / "whole.txt"
+    with monkeypatch.context() as patch:
+        stop_after(model, 2, patch, KeyboardInterrupt())
+        assert generate("--input", given, "--output", out, "--buffer-size", 4) == 130
+    (tmp_path / "out.txt.part").unlink()
+    assert generate("--input", given, "--output", out, "--buffer-size", 4) == 0
+    assert generate("--input", given, "--output", whole, "--buffer-size", 4) == 0
+    assert out.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob("*.part*"))
+
+
 @pytest.mark.parametrize("sampled", ["option", "preset", "model"])
 def test_random_outputs_are_continued_with_the_same_draws_only(
     model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, sampled: str
