@@ -343,6 +343,15 @@ def read_model(path: str | Path) -> dict[str, Any]:
     return read_export(path) if is_export(path) else read_checkpoint(path)
 
 
+def _with_ordered_sides(task_state: dict[str, Any], cfg: dict[str, Any]) -> dict[str, Any]:
+    """Return a task's state in which the source is the first dictionary, because ``config.json`` sorts all names."""
+    described = task_state.get("dictionaries")
+    sides = [cfg.get("source_lang"), cfg.get("target_lang")]
+    if not isinstance(described, dict) or {*described} != {*sides}:
+        return task_state
+    return {**task_state, "dictionaries": {side: described[side] for side in sides}}
+
+
 def read_exported_text(path: str | Path) -> Text | None:
     """Return the steps that turn text into an exported model's tokens, or ``None`` if they are not known.
 
@@ -442,7 +451,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
             "cfg": cfg,
             "model": model,
             "optimizer_history": config["optimizer_history"],
-            "task_state": config["task_state"],
+            "task_state": _with_ordered_sides(config["task_state"], cfg["task"]),
             "extra_state": {"train_iterator": {"epoch": 1}},
         }
         # From here on, the content has the form of a checkpoint of fairseq-train, and the same checks apply.

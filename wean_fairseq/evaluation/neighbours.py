@@ -104,7 +104,7 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
     recorded = (state.get("task_state") or {}).get("dictionaries") or {}
     if recorded:
         language, position = ("target_lang", -1) if name.startswith("decoder.") else ("source_lang", 0)
-        side = options_of(state, "task").get(language) or list(recorded)[position]  # an export sorts the sides by name
+        side = options_of(state, "task").get(language) or list(recorded)[position]
         check_dictionary(recorded.get(side), words, checkpoint, dictionary)
     return neighbourhood_of(words, embedding)
 

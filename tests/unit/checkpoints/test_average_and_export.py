@@ -177,6 +177,21 @@ def test_an_export_loads_back_identically(exported, tmp_path):
     assert Dictionary.load(str(exported / "dict.src.txt")).symbols == WORDS.symbols
 
 
+@pytest.mark.parametrize("languages", [("zh", "en"), ("en", "zh")])
+def test_an_export_keeps_the_order_of_the_sides(tmp_path, caplog, languages):
+    """config.json sorts the sides by name. Without their order, a model would be reported as used backwards."""
+    for side in languages:
+        WORDS.save(str(tmp_path / f"dict.{side}.txt"))
+    content = state(task_state={"dictionaries": {side: dictionaries.fingerprint(WORDS) for side in languages}})
+    content["cfg"]["task"] |= dict(zip(("source_lang", "target_lang"), languages, strict=True))
+    torch.save(content, tmp_path / "a.pt")
+    export(tmp_path / "a.pt", tmp_path / "export", tmp_path)
+    described = read_export(tmp_path / "export" / "model.safetensors")["task_state"]["dictionaries"]
+    assert list(described) == list(languages)
+    dictionaries.check(described, dict.fromkeys(languages, WORDS), "export", "bin")
+    assert "EXCHANGED" not in caplog.text
+
+
 def test_the_card_counts_the_words_of_the_target(tmp_path, data):
     target = make_dictionary(9)
     target.save(str(data / "dict.tgt.txt"))
