@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from .divergence import Diverged, describe
 from .patches import Original
 
 _NO_LOGS = (".pt", ".safetensors", ".sha256")  # suffixes of files to which a log must not be appended
-_BEGINNING = 4096  # number of bytes in which a log has a line of fairseq
+_BEGINNING = 1 << 16  # a log of fairseq has a recognisable line within this number of bytes
+_OF_LOG = re.compile(rb"'_name'|\| (INFO|WARNING|ERROR) \||\bepoch \d+ ?[:|]|\"epoch\": ")  # text of such lines
 # The first two loggers write into --log-file, and the third writes into preprocess.log.
 _LOGGERS = (progress_bar.logger, *(logging.getLogger(f"fairseq_cli.{name}") for name in ("train", "preprocess")))
 
@@ -41,8 +43,8 @@ def is_master(original: Original, cfg: Any) -> bool:
         )
     if log_file is not None and not _is_log(Path(log_file)):
         raise UserError(
-            f"--log-file {log_file} exists and is no log of a training, which would be added to it: give another name, "
-            "such as train.log."
+            f"--log-file {log_file} exists and is not a training log, and fairseq would append to it: give another "
+            "name, such as train.log."
         )
     return bool(original(cfg))
 
@@ -53,7 +55,7 @@ def _is_log(path: Path) -> bool:
         return True
     with open_regular(path) as file:
         beginning = file.read(_BEGINNING)
-    return not beginning.strip() or any(mark in beginning for mark in (b"'_name'", b"| INFO |"))
+    return not beginning.strip() or _OF_LOG.search(beginning) is not None
 
 
 def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], *args: Any) -> Any:

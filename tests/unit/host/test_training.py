@@ -210,6 +210,9 @@ def test_a_log_is_not_appended_to_data_or_a_model(tmp_path: Path, name: str):
         ("notes.txt", "", True),
         ("notes.txt", "{'_name': None, 'common': {}}\nepoch 001\n", True),
         ("output", "2026-11-28 03:58:11 | INFO | train_inner | epoch 001\n", True),
+        ("output", "epoch 012:    420 / 4001 loss=3.1\n", True),
+        ("output", '{"epoch": 12, "update": 3.5, "loss": "3.1"}\n', True),
+        ("output", "job 17 on node-3\n" * 1000 + "| epoch 012 | loss 3.1\n", True),
         ("notes.log", "written by another program\n", True),
     ],
 )
@@ -220,7 +223,7 @@ def test_a_log_is_appended_to_logs_only(tmp_path: Path, name: str, content: str,
     if accepted:
         assert distributed_utils.is_master(cfg.distributed_training)
     else:
-        with pytest.raises(UserError, match=f"--log-file {path} exists and is no log of a training"):
+        with pytest.raises(UserError, match=f"--log-file {path} exists and is not a training log"):
             distributed_utils.is_master(cfg.distributed_training)
 
 
