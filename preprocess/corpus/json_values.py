@@ -158,7 +158,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         hint = "; JSON takes double quotation marks" if error.doc[error.pos : error.pos + 1] == "'" else ""
         return f"{error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')} at character {error.pos + 1}{hint}"
-    if str(error).startswith("Exceeds the limit"):
+    if str(error).startswith("Exceeds the limit"):  # Python's ValueError for a long number
         return f"it has a number of more than {sys.get_int_max_str_digits():,} digits"
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 

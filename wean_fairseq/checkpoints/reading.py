@@ -34,7 +34,7 @@ _ORDINARY = re.compile(
 # module whose types take a millisecond per value to load; only messages between processes contain them
 _SLOW = "omegaconf."
 _ADVICE = "use another checkpoint"
-# of fairseq; other names are the user's
+# names of fairseq's checkpoints; users choose other names
 CHECKPOINT_NAMES = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)\.pt")
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # torch's messages for a file that does not fit into memory
 

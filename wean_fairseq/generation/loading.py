@@ -66,17 +66,17 @@ def load(
     """
     _check_engine(engine, compute_type)
     path = _check_paths(path, data, text)
-    if isinstance(text, TextSettings) and text.files:
-        raise UserError(
-            f"the text settings ({text.describe()}) need {name_some(text.files)}: give the folder of the prepared text "
-            "as text, because it has such files."
-        )
     check_unused(path, data=data, text=None if isinstance(text, TextSettings) else text)
     options = {name: value for name, value in options.items() if value is not None}
     options = check_numbers(options)
     _check_values(options)
     # Errors that can be found quickly are reported first, because loading a model may take a minute.
     stored = StoredModel(path, data)
+    if isinstance(text, TextSettings) and text.files:
+        advice = "leave text out" if stored.is_export else "give the folder of the prepared text as text"
+        raise UserError(
+            f"the text settings ({text.describe()}) need {name_some(text.files)}: {advice}, because it has such files."
+        )
     if not stored.is_export and not Path(path).is_file():
         raise missing_model(path)
     if stored.data is not None and not Path(stored.data).is_dir():
