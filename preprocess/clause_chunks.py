@@ -174,9 +174,9 @@ def remove(options: Namespace) -> int:
         return " ".join(token for token in line.split() if token != options.chunk_symbol)
 
     def change(outputs: list[str]) -> Iterable[str]:
-        used = ("generated", "input", "output", "overwrite", "chunk_symbol")
+        used, default = ("generated", "input", "output", "overwrite", "chunk_symbol"), parser().get_default
         for name, value in vars(options).items():
-            if name not in used and value != parser().get_default(name):
+            if name not in used and value != default(name):
                 raise UserError(f"{flag(name)} is for --data, not for removing the symbol: leave it out.")
         return map(remove_symbol, outputs)
 

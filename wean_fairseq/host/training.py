@@ -28,25 +28,30 @@ def is_master(original: Original, cfg: Any) -> bool:
     """Return True if this process writes files.
 
     In a training, fairseq calls this function before it opens the log file, so the file is checked here.
-
-    Raises:
-        UserError: if the log file is not a regular file. For example, opening a FIFO would wait until another program
-            reads it.
     """
     whole = cfg._get_parent() if isinstance(cfg, DictConfig) else None
     log_file = OmegaConf.select(whole, "common.log_file") if isinstance(whole, DictConfig) else None
-    if log_file is not None and is_special(Path(log_file)):
-        raise UserError(f"--log-file {log_file} is a folder, a device or a pipe: give the name of a file.")
-    if log_file is not None and (is_data(Path(log_file).name) or Path(log_file).suffix in _NO_LOGS):
-        raise UserError(
-            f"--log-file {log_file} has the name of data or of a model: give another name, such as train.log."
-        )
-    if log_file is not None and not _is_log(Path(log_file)):
-        raise UserError(
-            f"--log-file {log_file} exists and is not a training log, and fairseq would append to it: give another "
-            "name, such as train.log."
-        )
+    if log_file is not None:
+        _check_log_file(Path(log_file))
     return bool(original(cfg))
+
+
+def _check_log_file(path: Path) -> None:
+    """Refuse a file to which fairseq must not append a log.
+
+    Raises:
+        UserError: if it is not a regular file (opening a FIFO would wait until another program reads it), or is or
+            could be something else than a log.
+    """
+    if is_special(path):
+        raise UserError(f"--log-file {path} is a folder, a device or a pipe: give the name of a file.")
+    if is_data(path.name) or path.suffix in _NO_LOGS:
+        raise UserError(f"--log-file {path} has the name of data or of a model: give another name, such as train.log.")
+    if not _is_log(path):
+        raise UserError(
+            f"--log-file {path} exists and is not a training log, and fairseq would append to it: give another name, "
+            "such as train.log."
+        )
 
 
 def _is_log(path: Path) -> bool:
