@@ -343,11 +343,11 @@ def read_model(path: str | Path) -> dict[str, Any]:
     return read_export(path) if is_export(path) else read_checkpoint(path)
 
 
-def _with_ordered_sides(task_state: dict[str, Any], cfg: dict[str, Any]) -> dict[str, Any]:
+def _with_ordered_sides(task_state: dict[str, Any] | None, cfg: dict[str, Any]) -> dict[str, Any] | None:
     """Return a task's state in which the source is the first dictionary, because ``config.json`` sorts all names."""
-    described = task_state.get("dictionaries")
+    described = (task_state or {}).get("dictionaries")
     sides = [cfg.get("source_lang"), cfg.get("target_lang")]
-    if not isinstance(described, dict) or {*described} != {*sides}:
+    if task_state is None or not isinstance(described, dict) or {*described} != {*sides}:
         return task_state
     return {**task_state, "dictionaries": {side: described[side] for side in sides}}
 

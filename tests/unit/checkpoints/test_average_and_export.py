@@ -192,6 +192,13 @@ def test_an_export_keeps_the_order_of_the_sides(tmp_path, caplog, languages):
     assert "EXCHANGED" not in caplog.text
 
 
+def test_an_export_without_task_state_is_read(exported):
+    config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
+    (exported / "config.json").write_text(json.dumps(config | {"task_state": None}), encoding="utf-8")
+    (exported / "checksums.sha256").unlink()
+    assert read_export(exported / "model.safetensors")["task_state"] is None
+
+
 def test_the_card_counts_the_words_of_the_target(tmp_path, data):
     target = make_dictionary(9)
     target.save(str(data / "dict.tgt.txt"))
