@@ -85,7 +85,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
     rows = table.get(split) if isinstance(table, dict) else None
     if not isinstance(rows, dict) or set(rows) != set(range(1, len(rows) + 1)):
         raise UserError(f"{path} has no list {split!r}: is it the map of the DRESS bundle?")
-    for row in rows.values():
+    for row in {id(row): row for row in rows.values()}.values():  # the file can repeat a table without its content
         texts = [*row, *row.values()] if isinstance(row, dict) else [None]
         if not all(isinstance(text, str) for text in texts):
             raise UserError(f"{path} has something else than words for placeholders in its list {split!r}.")

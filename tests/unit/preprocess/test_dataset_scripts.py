@@ -300,6 +300,19 @@ def test_damaged_or_dangerous_map_is_one_sentence(tmp_path, data, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_pwkp_map_with_a_repeated_row_checks_it_once():
+    class Row(dict):
+        checks = 0
+
+        def values(self):
+            self.checks += 1
+            return super().values()
+
+    row = Row({"PERSON@1": "Ann"})
+    lists = importlib.import_module("pwkp").lua_list({"train": dict.fromkeys((1, 2, 3), row)}, "train", Path("map.t7"))
+    assert lists == [row] * 3 and row.checks == 1
+
+
 # --- EW-SEW and sets with several references
 
 
@@ -601,6 +614,15 @@ def test_quora_question_disjoint_split_shares_no_question(tmp_path):
     # Pairs that share a question come in groups of two or three, so not every size is possible.
     sizes = [len(prepared(disjoint)[f"{split}.src"]) for split in ("train", "valid", "test")]
     assert sizes[0] == 60 and 2 <= sizes[1] <= 4 and 4 <= sizes[2] <= 6
+
+
+def test_quora_pairs_in_one_group_have_no_disjoint_splits(tmp_path, capsys):
+    chain = [(f"question {number}", f"question {number + 1}", 1) for number in range(30)]
+    data = write_quora(tmp_path / "q.tsv", "\t", chain)
+    sizes = ["--train", 10, "--valid", 2, "--test", 3]
+    assert run("quora", "--data", data, "--output", tmp_path / "out", *sizes, "--question-disjoint") != 0
+    assert "small enough for test and valid and train: ask for larger splits" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
