@@ -152,11 +152,17 @@ class SearchStep(TrainingStep):
 
 
 def measure_time(
-    variants: Sequence[SearchVariant], size: Size, threads: int, rounds: int, warmup: int, seed: int
+    variants: Sequence[SearchVariant],
+    size: Size,
+    threads: int,
+    rounds: int,
+    warmup: int,
+    seed: int,
+    step: type[SearchStep] = SearchStep,
 ) -> dict[str, dict[str, Any]]:
     """Return medians and ratios of all variants, which are timed in turn in this process."""
     torch.set_num_threads(threads)
-    with built_steps(variants, size, warmup + rounds, seed, SearchStep) as steps:
+    with built_steps(variants, size, warmup + rounds, seed, step) as steps:
         return harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
 
 

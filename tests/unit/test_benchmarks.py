@@ -14,7 +14,15 @@ from wean_fairseq.search.packed_linear import int8_is_exact
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("harness", "workload", "training_step", "copying", "granularity", "essay_step", "gpu_training", "gpu")
-SCRIPTS += ("transformer_families", "decoding", "scaling", "update_bytes", "data_path", "preprocess_lcsts")
+SCRIPTS += (
+    "all_systems",
+    "transformer_families",
+    "decoding",
+    "scaling",
+    "update_bytes",
+    "data_path",
+    "preprocess_lcsts",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -527,3 +535,28 @@ def test_peak_of_a_loss_counts_its_gradients(monkeypatch):
     assert all(number.isfinite().all() for number in step.numbers())
     assert step.query.grad is None
     assert step.weight.grad is None
+
+
+# --- all systems ----------------------------------------------------------------------------------------------------
+
+
+def test_all_systems_of_the_recipe_are_timed(tmp_path, monkeypatch):
+    systems = importlib.import_module("all_systems")
+    recipe = (ROOT / "examples" / "all_systems.sh").read_text()
+    assert {variant.arch for variant in systems.VARIANTS} == {*recipe.partition('all="')[2].partition('"')[0].split()}
+    kinds = [variant for variant in systems.VARIANTS if variant.arch in ("lstm", "copynet", "copy_transformer", "fset")]
+    monkeypatch.setattr(systems, "VARIANTS", kinds)
+    systems.main(["--quick", "--output", str(tmp_path / "all_systems")])
+    rows = json.loads((tmp_path / "all_systems.json").read_text())["time"]["1"]
+    assert {*rows} == {variant.name for variant in kinds}
+    assert rows["fairseq lstm"]["cpu_ratio"] == 1.0
+
+
+def test_retrieved_pair_of_a_source_is_the_next_pair(workload):
+    systems = importlib.import_module("all_systems")
+    batch = workload.make_batches(replace(workload.TOY, batch_size=2), 1, seed=1)[0]
+    words, targets = batch["net_input"]["src_tokens"].tolist(), batch["target"].tolist()
+    paired = systems.with_pairs(batch, 299)["net_input"]
+    for row in (0, 1):
+        expected = [*words[row][:-1], 299, *words[1 - row][:-1], 299, *targets[1 - row]]
+        assert paired["src_tokens"][row].tolist() == expected and paired["src_lengths"][row] == len(expected)
