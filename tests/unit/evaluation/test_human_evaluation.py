@@ -12,6 +12,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,9 @@ from hypothesis import strategies as st
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.human import Design, analyse, make_design, read_ratings, write_sheets
+from wean_fairseq.evaluation.human.cli import format_results
 from wean_fairseq.evaluation.human.design import COMPARE, LIKERT, csv_sheet
+from wean_fairseq.evaluation.human.ratings import paired_t_test
 from wean_fairseq.evaluation.output_reader import SystemOutput
 
 SOURCES = [f"source {number}" for number in range(6)]
@@ -204,7 +207,7 @@ def test_likert_statistics_by_hand(tmp_path: Path) -> None:
 
     The system Hidden gets 4 and 2, so its mean is 3.
 
-    Every sentence differs by exactly 1, so the t statistic is infinite and p = 0.
+    Every sentence differs by exactly 1, so the standard error is 0 and the t statistic is not defined.
     """
     design = study(tmp_path)
     better = {item.name for item in design.items if item.systems == ("Secret",)}
@@ -223,8 +226,23 @@ def test_likert_statistics_by_hand(tmp_path: Path) -> None:
         "system": "Hidden",
         "criterion": "fluency",
         "difference": -1.0,
-        "p": 0.0,
+        "p": None,
     }
+    shown = format_results(result)
+    assert "fluency: -1.00 (no test: the difference is the same for every sentence)" in shown
+
+
+def test_t_test_of_degenerate_ratings() -> None:
+    """Closed form: with one sentence, or with equal differences, the t statistic has no standard error.
+
+    The means of 0.1, 0.2, 0.3 in both orders are equal, but not in floating point.
+    """
+    one, other = np.array([3.0]), np.array([4.0])
+    assert paired_t_test(one, other) == {"difference": 1.0, "p": None}
+    assert paired_t_test(one, one) == {"difference": 0.0, "p": 1.0}
+    sums = np.mean([[0.1], [0.2], [0.3]], axis=0), np.mean([[0.3], [0.2], [0.1]], axis=0)
+    assert sums[0] != sums[1]
+    assert paired_t_test(*sums) == {"difference": 0.0, "p": 1.0}
 
 
 def test_interval_and_t_test_by_hand(tmp_path: Path) -> None:

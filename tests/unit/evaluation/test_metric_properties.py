@@ -89,9 +89,22 @@ def test_texts_of_other_lengths_are_refused(name: str) -> None:
             metric.corpus_score(hypotheses, references)
 
 
-@pytest.mark.parametrize("values", [{"tokenize": "x"}, {"alpha": 7}, {"alpha": math.nan}])
-def test_settings_that_no_metric_has_are_refused(values: dict) -> None:
-    with pytest.raises(UserError, match=r"does not exist: choose from 13a, |must be between 0 and 1"):
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"tokenize": "x"}, "does not exist: choose from 13a, "),
+        ({"operation": "x"}, "does not exist: choose from add, keep, delete"),
+        ({"alpha": 7}, "must be a number between 0 and 1"),
+        ({"alpha": math.nan}, "must be a number between 0 and 1"),
+        ({"alpha": "0.9"}, "must be a number between 0 and 1"),
+        ({"lowercase": "yes"}, "must be True, False or 'ascii'"),
+        ({"max_tokens": -1}, "must be None or a whole number of at least 0"),
+        ({"max_tokens": 1.5}, "must be None or a whole number of at least 0"),
+        ({"sari_weight": 0}, "must be None or a whole number of at least 1"),
+    ],
+)
+def test_settings_that_no_metric_has_are_refused(values: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         MetricSettings(**values)
 
 

@@ -6,6 +6,7 @@ For every metric, an empty line in a reference file is a missing reference.
 import numpy as np
 import pytest
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import METRICS, MetricSettings, build_metric
 
 SOURCES = ["the cat sat on the old mat .", "a dog barked at the moon", "it rains a lot in the north", "two words"]
@@ -46,6 +47,12 @@ def test_the_signature_says_that_the_number_of_references_varies(name: str) -> N
         metric.sources = SOURCES
         metric.prepare(references)
         assert metric.get_signature().format().startswith(f"nrefs:{number}|")
+
+
+@pytest.mark.parametrize("name", sorted(METRICS.keys() - _UNAVAILABLE))
+def test_a_sentence_without_any_reference_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match="sentence 2 has no reference: give one, which may be an empty text"):
+        rows(name, [FIRST[:1] + [None] + FIRST[2:], SECOND[:1] + [None] + SECOND[2:]])
 
 
 def test_the_place_of_the_hole_does_not_matter() -> None:

@@ -76,7 +76,9 @@ def format_results(result: dict[str, Any]) -> str:
         lines.append(f"{system}: {', '.join(f'{name} {_mean(cell)}' for name, cell in criteria.items())}")
     for test in result.get("tests", []):
         pair = f"{test['system']} vs {test['baseline']}, {test['criterion']}"
-        lines.append(f"{pair}: {test['difference']:+.2f} (paired t-test, p = {test['p']:.4f})")
+        reason = "no test: the difference is the same for every sentence"
+        tested = reason if test["p"] is None else f"paired t-test, p = {test['p']:.4f}"
+        lines.append(f"{pair}: {test['difference']:+.2f} ({tested})")
     for row in result.get("comparisons", []):
         pair = f"{row['system']} vs {row['against']}, {row['criterion']}"
         shares = f"win {row['win']:.1f}% tie {row['tie']:.1f}% loss {row['loss']:.1f}%"

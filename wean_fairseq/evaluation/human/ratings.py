@@ -224,12 +224,19 @@ def mean_and_interval(scores: npt.NDArray[np.float64]) -> dict[str, Any]:
     return {"mean": mean, "ci": [mean - half, mean + half]}
 
 
-def paired_t_test(baseline: npt.NDArray[np.float64], scores: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Run a two-sided paired t-test over sentences. The p-value is 1 if no sentence differs."""
-    difference = float((scores - baseline).mean())
-    if np.ptp(scores - baseline) == 0:
-        return {"difference": difference, "p": 1.0 if difference == 0 else 0.0}
-    return {"difference": difference, "p": float(stats.ttest_rel(scores, baseline).pvalue)}
+def paired_t_test(baseline: npt.NDArray[np.float64], scores: npt.NDArray[np.float64]) -> dict[str, float | None]:
+    """Run a two-sided paired t-test over sentences.
+
+    The p-value is 1 if no sentence differs. It is None if the test is not defined, because there is only one sentence
+    or all sentences differ by the same amount.
+    """
+    differences = np.round(scores - baseline, 9)  # means of equal sums can differ by a rounding error
+    difference = float(differences.mean())
+    if not differences.any():
+        return {"difference": 0.0, "p": 1.0}
+    if np.ptp(differences) == 0:
+        return {"difference": difference, "p": None}
+    return {"difference": difference, "p": float(stats.ttest_1samp(differences, 0).pvalue)}
 
 
 def compare_results(design: Design, values: dict[str, Values]) -> dict[str, Any]:

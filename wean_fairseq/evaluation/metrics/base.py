@@ -33,11 +33,17 @@ def drop_holes(references: Sequence[Sequence[str | None]]) -> list[list[str | No
 
     Args:
         references: one list of sentences per reference file, shape (references, sentences).
+
+    Raises:
+        UserError: if all references of a sentence are None.
     """
     filled = [[line if line and not line.isspace() else None for line in text] for text in references]
     for number, lines in enumerate(zip(*filled, strict=True)):
         if not any(lines):
-            filled[0][number] = references[0][number]
+            texts = [text[number] for text in references if text[number] is not None]
+            if not texts:
+                raise UserError(f"sentence {number + 1} has no reference: give one, which may be an empty text.")
+            filled[0][number] = texts[0]
     return filled
 
 

@@ -15,7 +15,7 @@ from .embeddings import BertScore, Similarity, SourceSimilarity
 from .meteor import Meteor
 from .method7 import Method7Bleu, Method7IBleu, Method7SelfBleu
 from .rouge import Rouge
-from .sari import Sari, SentenceSari
+from .sari import OPERATIONS, Sari, SentenceSari
 from .simplification import CharacterRatio, Fkgl, LevenshteinSimilarity, SentenceSplits, WordChanges
 
 
@@ -28,7 +28,7 @@ class MetricSettings:
         lowercase: whether BLEU, the metrics built on it, legacy SARI and chrF ignore case, see `Lowercase`. SARI, copy
             rate and novelty always ignore case.
         alpha: weight of the reference in iBLEU.
-        max_tokens: maximum number of tokens of output and reference that are scored (ROUGE only).
+        max_tokens: maximum number of tokens of output and reference that are scored (ROUGE only). None or 0 = all.
         defective: compute self-BLEU against the letters of the first source word, as in the C-DNPG code (method 7
             only).
         bert_model: folder of a local model for BERTScore.
@@ -52,10 +52,18 @@ class MetricSettings:
     operation: str = ""
 
     def __post_init__(self) -> None:
-        """Raise ``UserError`` if there is no such tokenisation, or the weight is not between 0 and 1."""
+        """Raise ``UserError`` if a value is not one of the choices or is outside its range."""
         check_choice("tokenize", self.tokenize, TEXT_TOKENIZERS)
-        if not 0 <= self.alpha <= 1:
-            raise UserError(f"alpha is {self.alpha}, but must be between 0 and 1.")
+        if self.operation:
+            check_choice("operation", self.operation, OPERATIONS)
+        if self.lowercase not in (False, True, "ascii"):
+            raise UserError(f"lowercase is {self.lowercase!r}, but must be True, False or 'ascii'.")
+        if not isinstance(self.alpha, int | float) or not 0 <= self.alpha <= 1:
+            raise UserError(f"alpha is {self.alpha!r}, but must be a number between 0 and 1.")
+        for name, least in (("max_tokens", 0), ("sari_weight", 1)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise UserError(f"{name} is {value!r}, but must be None or a whole number of at least {least}.")
 
     @property
     def cased(self) -> dict[str, Any]:
