@@ -220,11 +220,10 @@ class Text:
         """Return the tokens of a cleaned line, before the steps that are learnt from tokens."""
         if self._usual_forms is None:
             return self.cleaner.guard(self._split(clean))
-        cased, is_marked = true_case(clean, self._usual_forms)
-        tokens = self.cleaner.guard(self._split(cased))
         # If the text itself starts with the mark, another mark is added, because restoring the text removes the first
         # one.
-        is_marked = is_marked or tokens.split(" ", 1)[0] == CASE_MARK
+        cased, is_marked = (clean, True) if clean.startswith(CASE_MARK) else true_case(clean, self._usual_forms)
+        tokens = self.cleaner.guard(self._split(cased))
         return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 
     def prepare(self, line: str) -> str:

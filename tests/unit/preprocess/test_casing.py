@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from corpus import learnt
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wean_fairseq.text import Text, TextSettings, read_text_settings, steps
@@ -47,6 +47,8 @@ def test_forms_are_those_inside_of_sentences() -> None:
 
 
 @given(line=st.text(st.one_of(st.characters(), st.sampled_from("The theß.! ￬ İıǆ他")), max_size=30))
+@example(line="￬ The")
+@example(line="￬The")
 @settings(max_examples=200, deadline=None)
 def test_true_case_comes_back(tmp_path_factory, line: str) -> None:
     folder = cased_folder(tmp_path_factory)
