@@ -3,11 +3,11 @@
 import math
 import os
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
-from msgspec import Meta
+from msgspec import Meta, ValidationError, convert
 
-from .errors import UserError
+from .errors import UserError, shown
 
 ANY = math.inf
 #: Types of numbers in JSON files that cannot be negative.
@@ -16,6 +16,35 @@ Amount = Annotated[float, Meta(ge=0)]
 LARGEST = 2**31 - 1  # maximum of integer options, because libraries store them in 32 bits
 # maximum number of processes that a command starts. With many more, they would use up the memory of the machine.
 MOST_PROCESSES = max(64, 4 * (os.cpu_count() or 1))
+
+
+def checked(name: str, value: object, kind: Any, where: str = "") -> Any:
+    """Return a value of the type ``kind``.
+
+    Args:
+        name: name of the value, for messages.
+        value: value to check. A whole number becomes a float if ``kind`` is ``float``.
+        kind: type, which msgspec checks.
+        where: file with the value, for messages.
+
+    Raises:
+        UserError: if the value has another type, is outside its range or is not one of the choices.
+    """
+    try:
+        return convert(value, kind)
+    except (ValidationError, UnicodeEncodeError) as error:  # msgspec cannot compare lone surrogates with choices
+        choices = [choice for part in (kind, *get_args(kind)) for choice in get_args(part) if isinstance(choice, str)]
+        if choices and bool in get_args(kind):
+            choices = ["True", "False", *choices]
+        reason = f"choose from {', '.join(filter(None, choices))}" if choices else f"{error}"
+        prefix = f"{where}: " if where else ""
+        raise UserError(f"{prefix}{name} is {shown(value)}: {reason[:1].lower()}{reason[1:]}.") from error
+
+
+def check_fields(settings: Any) -> None:
+    """Raise ``UserError`` if a field of a dataclass has a value that is not of the field's type."""
+    for name, kind in get_type_hints(type(settings), include_extras=True).items():
+        checked(name, getattr(settings, name), kind)
 
 
 def flag(name: str) -> str:

@@ -11,7 +11,7 @@ paper. Punkt splits the text into sentences, and the rules of the Penn Treebank 
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, Union
+from typing import Literal, Union, get_args
 
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
@@ -29,7 +29,8 @@ TokenizeFunction = Callable[[str], str]
 Lowercase = Union[bool, Literal["ascii"]]
 
 #: Tokenisations that BLEU and the n-gram metrics accept (names as in sacreBLEU).
-TEXT_TOKENIZERS = ("13a", "none", "zh", "char")
+TextTokenizer = Literal["13a", "none", "zh", "char"]
+TEXT_TOKENIZERS = get_args(TextTokenizer)
 
 _ASCII_WORD = re.compile(r"[^\W_]+")
 # As in Unicode's word boundaries (UAX 29), combining marks and joiners between letters continue a word.
@@ -98,7 +99,7 @@ def get_tokenizer(name: str) -> TokenizeFunction:
     return tokenizers[name]()
 
 
-def guess_tokenization(lines: list[str]) -> str:
+def guess_tokenization(lines: list[str]) -> TextTokenizer:
     """Choose a tokenisation for the references: ``zh``, ``none`` (segmented Chinese) or ``13a``.
 
     sacreBLEU's default 13a scores 0 on unsegmented Chinese without a warning, so it is not used for text that is mostly

@@ -15,11 +15,11 @@ instead, because fairseq has an option to never generate it.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection
 from itertools import groupby
 from typing import Literal, get_args
 
 from ..errors import UserError
+from ..ranges import checked
 
 Form = Literal["NFC", "NFKC", "none"]
 SpecialPolicy = Literal["escape", "refuse", "keep"]
@@ -47,12 +47,6 @@ _SPECIAL = re.compile(r"(?:(?<=\s)|^)<(/?s|pad|unk|mask|(?:oov|unk)-\d+)>(?=\s|$
 _ESCAPED = re.compile(r"(?:(?<=\s)|^)&lt;(/?s|pad|unk|mask|(?:oov|unk)-\d+)&gt;(?=\s|$)")
 
 
-def check_choice(name: str, value: str, choices: Collection[str]) -> None:
-    """Raise ``UserError`` if the value of a setting is not one of the choices."""
-    if value not in choices:
-        raise UserError(f"{name} {value!r} does not exist: choose from {', '.join(choices)}.")
-
-
 class Cleaner:
     """Cleans lines, and counts the removed and changed characters in ``counts``.
 
@@ -67,8 +61,9 @@ class Cleaner:
     def __init__(
         self, form: str = "NFC", specials: str = "escape", unknown: str = "", *, joiners: bool = False
     ) -> None:
-        check_choice("form", form, FORMS)
-        check_choice("specials", specials, SPECIAL_POLICIES)
+        checked("form", form, Form)
+        checked("specials", specials, SpecialPolicy)
+        checked("unknown", unknown, str)
         self.form = form
         self.specials = specials
         self.counts: Counter[str] = Counter()

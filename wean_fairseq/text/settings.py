@@ -21,22 +21,14 @@ from msgspec import Struct, ValidationError, convert
 
 from ..console import counted
 from ..errors import UserError, name_some, printable
+from ..ranges import check_fields
 from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, PairCounts, check_prepared, sentences_of
 from ..storage.files import check_size, is_beside, open_regular, read_regular
 from ..storage.json_files import read_json
 from ..storage.manifest import check_file
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case
-from .cleaning import (
-    FORMS,
-    SPECIAL_POLICIES,
-    Cleaner,
-    Form,
-    SpecialPolicy,
-    check_choice,
-    one_spelling,
-    restore_specials,
-)
+from .cleaning import Cleaner, Form, SpecialPolicy, one_spelling, restore_specials
 
 logger = logging.getLogger(__name__)
 
@@ -84,9 +76,7 @@ class TextSettings:
 
     def __post_init__(self) -> None:
         """Reject values that no step knows with ``UserError``. The language becomes part of a file name."""
-        check_choice("unit", self.unit, steps.UNITS)
-        check_choice("unicode", self.unicode, FORMS)
-        check_choice("specials", self.specials, SPECIAL_POLICIES)
+        check_fields(self)
         if not re.fullmatch("[a-z]{2,3}", self.language):
             raise UserError(f"{self.language!r} is not a language: give two letters such as en, de or fr.")
 

@@ -10,12 +10,12 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, ValidationError, convert, structs
+from msgspec import Meta, Struct, structs
 
 from ..errors import UserError, name_some, shown, similar
-from ..ranges import MOST_PROCESSES, check_positive
+from ..ranges import MOST_PROCESSES, check_positive, checked
 from ..storage.files import is_utf8, no_file, read_regular
 from ..storage.search import check_generation, parse_search
 from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, VECTOR_ARCHS, Sizes
@@ -142,22 +142,17 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
     if unknown:
         hint = similar(unknown[0], SETTING_NAMES)
         raise UserError(f"{prefix}unknown setting {name_some(unknown)}{hint}: choose from {', '.join(SETTING_NAMES)}.")
-    checked = {}
+    settings = {}
     for name, value in values.items():
-        kind = Settings.__annotations__[_attribute(name)]
+        settings[name] = checked(name, value, Settings.__annotations__[_attribute(name)], where)
+        text = "".join(value) if isinstance(value, list) else str(value)
         try:
-            checked[name] = convert(value, kind)
-            text = "".join(value) if isinstance(value, list) else str(value)
             os.fsencode(text)  # a lone surrogate cannot be written and cannot be part of a file name
-        except (ValidationError, UnicodeEncodeError) as error:
-            choices = [
-                choice for part in (kind, *get_args(kind)) for choice in get_args(part) if isinstance(choice, str)
-            ]
-            reason = f"choose from {', '.join(filter(None, choices))}" if choices else f"{error}"
-            raise UserError(f"{prefix}{name} is {shown(value)}: {reason[:1].lower()}{reason[1:]}.") from error
+        except UnicodeEncodeError as error:
+            raise UserError(f"{prefix}{name} is {shown(value)}: {error}.") from error
         if name in _PATHS and "\0" in text:
             raise UserError(f"{prefix}{name} is {value!r}: a file name has the character NUL, which no file has.")
-    return checked | {name: _placed(folder, checked[name]) for name in _PATHS if name in checked}
+    return settings | {name: _placed(folder, settings[name]) for name in _PATHS if name in settings}
 
 
 def read_file(path: Path) -> dict[str, Any]:

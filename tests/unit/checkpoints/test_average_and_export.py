@@ -589,9 +589,18 @@ def test_a_text_of_another_size_than_the_data_is_reported(data, prepared, caplog
         assert (f"has 54 training pairs, but {data} was made from 60" in caplog.text) == warned
 
 
-@pytest.mark.parametrize("wrong", [{"unit": "nope"}, {"unicode": "NFX"}, {"specials": "x"}])
-def test_settings_that_no_step_knows_are_refused(wrong):
-    with pytest.raises(UserError, match="does not exist: choose from"):
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"unit": "nope"}, "unit is 'nope': choose from words, joiner"),
+        ({"unicode": "NFX"}, "unicode is 'NFX': choose from NFC, NFKC, none"),
+        ({"specials": "x"}, "specials is 'x': choose from escape, refuse, keep"),
+        ({"lowercase": "no"}, "lowercase is 'no': expected `bool`, got `str`"),
+        ({"language": 3}, "language is 3: expected `str`, got `int`"),
+    ],
+)
+def test_settings_that_no_step_knows_are_refused(wrong, message):
+    with pytest.raises(UserError, match=message):
         TextSettings(**wrong)
 
 

@@ -1,6 +1,7 @@
 """Test properties of every metric on any text: its range, the order of references, identical text, and sums of rows."""
 
 import math
+import re
 from importlib.util import find_spec
 
 import numpy as np
@@ -92,19 +93,19 @@ def test_texts_of_other_lengths_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"tokenize": "x"}, "does not exist: choose from 13a, "),
-        ({"operation": "x"}, "does not exist: choose from add, keep, delete"),
-        ({"alpha": 7}, "must be a number between 0 and 1"),
-        ({"alpha": math.nan}, "must be a number between 0 and 1"),
-        ({"alpha": "0.9"}, "must be a number between 0 and 1"),
-        ({"lowercase": "yes"}, "must be True, False or 'ascii'"),
-        ({"max_tokens": -1}, "must be None or a whole number of at least 0"),
-        ({"max_tokens": 1.5}, "must be None or a whole number of at least 0"),
-        ({"sari_weight": 0}, "must be None or a whole number of at least 1"),
+        ({"tokenize": "x"}, "tokenize is 'x': choose from 13a, none, zh, char"),
+        ({"operation": "x"}, "operation is 'x': choose from add, keep, delete"),
+        ({"alpha": 7}, "alpha is 7: expected `float` <= 1.0"),
+        ({"alpha": math.nan}, "alpha is nan: expected `float` >= 0.0"),
+        ({"alpha": "0.9"}, "alpha is '0.9': expected `float`, got `str`"),
+        ({"lowercase": "yes"}, "choose from True, False, ascii"),
+        ({"max_tokens": -1}, "max_tokens is -1: expected `int` >= 0"),
+        ({"max_tokens": 1.5}, "max_tokens is 1.5: expected `int | null`, got `float`"),
+        ({"sari_weight": 0}, "sari_weight is 0: expected `int` >= 1"),
     ],
 )
 def test_settings_that_no_metric_has_are_refused(values: dict, message: str) -> None:
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=re.escape(message)):
         MetricSettings(**values)
 
 

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta
 
 from ...errors import UserError
-from ...text.cleaning import check_choice
-from ..tokenizers import TEXT_TOKENIZERS, Lowercase
+from ...ranges import Count, check_fields
+from ..tokenizers import Lowercase, TextTokenizer
 from . import words
 from .base import Direction, EvaluationMetric
 from .bleu import Bleu, Chrf, IBleu, NltkBleu, SelfBleu, Ter
@@ -15,7 +17,7 @@ from .embeddings import BertScore, Similarity, SourceSimilarity
 from .meteor import Meteor
 from .method7 import Method7Bleu, Method7IBleu, Method7SelfBleu
 from .rouge import Rouge
-from .sari import OPERATIONS, Sari, SentenceSari
+from .sari import Sari, SentenceSari
 from .simplification import CharacterRatio, Fkgl, LevenshteinSimilarity, SentenceSplits, WordChanges
 
 
@@ -39,31 +41,21 @@ class MetricSettings:
         brackets: write round brackets as -lrb- and -rrb- (Xu's SARI only).
     """
 
-    tokenize: str = "13a"
+    tokenize: TextTokenizer = "13a"
     lowercase: Lowercase = False
-    alpha: float = 0.9
-    max_tokens: int | None = None
+    alpha: Annotated[float, Meta(ge=0, le=1)] = 0.9
+    max_tokens: Count | None = None
     defective: bool = False
     bert_model: str | None = None
     bert_layer: int = -1
     sentence_model: str | None = None
-    sari_weight: int | None = None
+    sari_weight: Annotated[int, Meta(ge=1)] | None = None
     brackets: bool = False
-    operation: str = ""
+    operation: Literal["", "add", "keep", "delete"] = ""
 
     def __post_init__(self) -> None:
         """Raise ``UserError`` if a value is not one of the choices or is outside its range."""
-        check_choice("tokenize", self.tokenize, TEXT_TOKENIZERS)
-        if self.operation:
-            check_choice("operation", self.operation, OPERATIONS)
-        if self.lowercase not in (False, True, "ascii"):
-            raise UserError(f"lowercase is {self.lowercase!r}, but must be True, False or 'ascii'.")
-        if not isinstance(self.alpha, int | float) or not 0 <= self.alpha <= 1:
-            raise UserError(f"alpha is {self.alpha!r}, but must be a number between 0 and 1.")
-        for name, least in (("max_tokens", 0), ("sari_weight", 1)):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < least):
-                raise UserError(f"{name} is {value!r}, but must be None or a whole number of at least {least}.")
+        check_fields(self)
 
     @property
     def cased(self) -> dict[str, Any]:
