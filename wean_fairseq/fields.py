@@ -1,5 +1,6 @@
 """Define options of archs, tasks, criterions and optimisers as fields of fairseq's dataclasses."""
 
+from argparse import Namespace
 from dataclasses import field, fields
 from enum import EnumType
 from typing import Any
@@ -19,7 +20,8 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
         text: help text.
         metadata: further properties. ``check_values`` enforces these properties: values from ``least`` to ``most``,
             values from 0 to below 1 with ``is_share=True``, and values above 0 with ``is_positive=True``.
-            ``reads_file=True`` means that the option names a file from which a training is initialised.
+            ``reads_file=True`` means that the option names a file from which a training is initialised. ``needs`` maps
+            the names of other options to their values with which this option has an effect (see ``check_used``).
     """
     return field(default=default, metadata={"help": text, **metadata})
 
@@ -40,6 +42,24 @@ def check_values(config: type, cfg: Any) -> None:
         if choices and str(value) not in choices:  # fairseq checks choices only on the command line
             name = flag(item.name)
             raise UserError(f"{name} must be one of {', '.join(choices)}, but is {value}.")
+
+
+def check_used(args: Namespace, defaults: Any) -> None:
+    """Raise ``UserError`` with the name of an option of an arch that has no effect because of another option.
+
+    Args:
+        args: options of a command line. The values of all other options are those of ``defaults``.
+        defaults: options of the arch with their defaults. The default of an option may have no effect.
+    """
+    for item in fields(defaults):
+        needs = item.metadata.get("needs", {})
+        given = getattr(args, item.name, None)
+        if not needs or given is None or str(given) == str(getattr(defaults, item.name)):
+            continue
+        others = {name: getattr(args, name, getattr(defaults, name)) for name in needs}
+        if not any(str(others[name]) in values if values else others[name] for name, values in needs.items()):
+            missing = " or ".join(f"{flag(name)} {' or '.join(values)}".rstrip() for name, values in needs.items())
+            raise UserError(f"{flag(item.name)} has no effect without {missing}: leave it out.")
 
 
 def start_files() -> set[str]:

@@ -130,13 +130,10 @@ def test_interactive_replace_unk_knows_the_typed_word(raw_data: Path, checkpoint
     assert result.hypotheses[0] == "kept1 Zorblax kept5", result.describe()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [(["--oov-slots", 5], "archs that copy words"), (["--copy-provenance", "x.jsonl"], "archs that copy words")],
-)
-def test_options_of_copying_are_refused_where_nothing_copies(text_data: Path, tmp_path, arguments, expected):
+@pytest.mark.parametrize("arguments", [["--oov-slots", 5], ["--copy-provenance", "x.jsonl"], ["--copy-fold-case"]])
+def test_options_of_copying_are_refused_where_nothing_copies(text_data: Path, tmp_path, arguments):
     result = refused_training(text_data, tmp_path / "out", *arguments, "--lr", 0.001)
-    assert_one_sentence(result, expected)
+    assert_one_sentence(result, f"{arguments[0]} is for archs that copy words")
     assert not (ROOT / "x.jsonl").exists()
 
 

@@ -17,6 +17,7 @@ from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
 from ..console import OneLineParser, print_text
 from ..errors import UserError, similar
+from ..fields import check_used
 from ..ranges import flag
 from .interruption import checked_outputs
 from .options import check_command_line, check_decoding, check_subsets
@@ -73,6 +74,9 @@ def parse_args_and_arch(
         if hasattr(values, "nbest"):
             check_decoding(values)
     check_command_line(values, parser)
+    defaults = arch_defaults(values.arch) if hasattr(values, "arch") else None
+    if defaults is not None:
+        check_used(values, defaults)
     return parsed
 
 

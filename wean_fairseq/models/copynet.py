@@ -20,7 +20,6 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..errors import UserError
 from ..fields import option
 from ..modules import (
     AdditiveAttention,
@@ -51,7 +50,10 @@ class CopyNetConfig(OutputLayerConfig, WordVectorsConfig):
     embed_dim: int = option(150, "width of the embedding shared by encoder and decoder (sec. 5.1)", least=1)
     hidden_size: int = option(300, "width of the decoder, and of each direction of the encoder (sec. 5.1)", least=1)
     attention_dim: int = option(
-        0, "hidden width of the attention; 0 = --hidden-size; 1000 in the authors' code", least=0
+        0,
+        "hidden width of the attention; 0 = --hidden-size; 1000 in the authors' code",
+        least=0,
+        needs={"system": ("copynet", "rnnsearch")},
     )
     cell: ChoiceEnum(("gru", "lstm", "gru-early-reset")) = option(  # type: ignore[valid-type]
         "gru",
@@ -65,13 +67,20 @@ class CopyNetConfig(OutputLayerConfig, WordVectorsConfig):
         "the context, the last word and the selective read",
     )
     attention_coverage: bool = option(
-        False, "add the attention that each position has received so far to its score (authors' code)"
+        False,
+        "add the attention that each position has received so far to its score (authors' code)",
+        needs={"system": ("copynet", "rnnsearch")},
     )
     location_width: int = option(
-        0, "append the position of each source word, one-hot of this width; 57 in the authors' code", least=0
+        0,
+        "append the position of each source word, one-hot of this width; 57 in the authors' code",
+        least=0,
+        needs={"system": ("copynet", "rnnsearch")},
     )
     oov_input: ChoiceEnum(("unk", "copy")) = option(  # type: ignore[valid-type]
-        "unk", "decoder input for a copied word outside the vocabulary: <unk>, or a learned vector"
+        "unk",
+        "decoder input for a copied word outside the vocabulary: <unk>, or a learned vector",
+        needs={"system": ("copynet",)},
     )
 
 
@@ -251,8 +260,6 @@ class CopyNetModel(CopyingModel):
 
     @classmethod
     def build(cls, cfg: CopyNetConfig, task: FairseqTask) -> "CopyNetModel":
-        if str(cfg.system) == "enc_dec" and (cfg.attention_coverage or cfg.location_width):
-            raise UserError("enc_dec has no attention: leave --attention-coverage and --location-width out.")
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         start_from_vectors(embed_tokens, cfg.embedding_file, dictionary)

@@ -40,6 +40,8 @@ from .transformer import (
     build_network,
 )
 
+_PADDED = {"ga_length": ("padded",)}
+
 
 @dataclass
 class GranularityTransformerConfig(TransformerConfig):
@@ -54,15 +56,21 @@ class GranularityTransformerConfig(TransformerConfig):
         "softmax",
         "softmax: the logarithm of the mask is added to the scores, weights sum to 1 (released code); "
         "none: the mask multiplies the weights (eq. 9)",
+        needs={"ga_variant": GRANULARITY_MASKS},
     )
     ga_length: ChoiceEnum(("true", "padded")) = option(  # type: ignore[valid-type]
         "true",
         "N of the scope: true = the number of tokens of the sentence (encoder) or up to the query (decoder); "
         "padded = the padded lengths of the released code, --ga-encoder-length and --ga-decoder-length",
+        needs={"ga_variant": ("scope", "product", "mean")},
     )
-    ga_encoder_length: int = option(20, "N of the encoder with --ga-length padded", least=1)
-    ga_decoder_length: int = option(19, "N of the decoder with --ga-length padded", least=1)
-    ga_start_layer: int = option(1, "first layer with granularities: 1 as in the released code, 2 as in eq. 4")
+    ga_encoder_length: int = option(20, "N of the encoder with --ga-length padded", least=1, needs=_PADDED)
+    ga_decoder_length: int = option(19, "N of the decoder with --ga-length padded", least=1, needs=_PADDED)
+    ga_start_layer: int = option(
+        1,
+        "first layer with granularities: 1 as in the released code, 2 as in eq. 4",
+        needs={"ga_variant": GRANULARITY_MASKS},
+    )
     ga_cross: ChoiceEnum(("none", "resonance")) = option(  # type: ignore[valid-type]
         "none", "mask of the attention to the source: none (paper), or resonance (released code)"
     )

@@ -57,12 +57,23 @@ class MtaLstmConfig(TopicConfig):
         "tav: the mean of the topics is the decoder's initial state",
     )
     num_layers: int = option(2, "LSTM layers", least=1)
-    attention_dim: int = option(0, "hidden width of the attention; 0 = --hidden-size, as in the authors' code", least=0)
+    attention_dim: int = option(
+        0,
+        "hidden width of the attention; 0 = --hidden-size, as in the authors' code",
+        least=0,
+        needs={"topic_mode": ("mta", "tat")},
+    )
     topic_slots: int = option(
-        5, "maximum number of topics of an essay (k) with --topic-mode mta, whose phi has a fixed size", least=1
+        5,
+        "maximum number of topics of an essay (k) with --topic-mode mta, whose phi has a fixed size",
+        least=1,
+        needs={"topic_mode": ("mta",)},
     )
     coverage_loss_weight: float = option(
-        0.1, "weight of sum_j (phi_j - sum_t alpha_tj)^2 (authors' code, not in the paper); 0 = not used", least=0
+        0.1,
+        "weight of sum_j (phi_j - sum_t alpha_tj)^2 (authors' code, not in the paper); 0 = not used",
+        least=0,
+        needs={"topic_mode": ("mta",)},
     )
 
 

@@ -61,17 +61,22 @@ class NtsConfig(OutputLayerConfig):
         reads_file=True,
     )
     local_dim: int = option(
-        0, "number of the --embed-dim dimensions that are local vectors (sec. 2.1: 200); 0 = none", least=0
+        0,
+        "number of the --embed-dim dimensions that are local vectors (sec. 2.1: 200); 0 = none",
+        least=0,
+        needs={"local_source_vectors": (), "local_target_vectors": ()},
     )
     missing_vector_std: float = option(
         0.0,
         "initialise words that are missing in --global-vectors from N(0, x) (sec. 2.1: 0.9); "
         "0 = initialise them like other weights",
         least=0,
+        needs={"global_vectors": ()},
     )
     freeze_vectors: bool = option(
         False,
         "do not train the words in --global-vectors (authors of EncDecA); --weight-decay would still shrink them",
+        needs={"global_vectors": ()},
     )
     lexical_dim: int = option(
         0, "width of the embedding and of the layers of an additional lexical model (DRESS-LS); 0 = none", least=0
@@ -81,6 +86,7 @@ class NtsConfig(OutputLayerConfig):
         "share of the lexical model in the log-probabilities from the second word on (authors of DRESS-LS)",
         least=0,
         most=1,
+        needs={"lexical_dim": ()},
     )
     base_checkpoint: Optional[str] = option(
         None,

@@ -65,6 +65,7 @@ class PcSanConfig(FairseqDataclass):
         "feature",
         "combination of topic vectors and BERT's states (eq. 3): feature = concatenated features, mapped back to "
         "--embed-dim; kv1536 = concatenated features, read by wider keys and values; sequence = concatenated positions",
+        needs={"bert_layers": ("dynamic", "static", "last")},
     )
     bert_layers: ChoiceEnum(("dynamic", "static", "last", "none")) = option(  # type: ignore[valid-type]
         "dynamic",
@@ -72,14 +73,18 @@ class PcSanConfig(FairseqDataclass):
         "layer; static = one mixture for all; last = the last layer; none = only topic vectors",
     )
     bert_mix: ChoiceEnum(MIXTURES) = option(  # type: ignore[valid-type]
-        "softmax", "weights of a mixture: softmax = positive with sum 1; free = unconstrained, initially 1 / layers"
+        "softmax",
+        "weights of a mixture: softmax = positive with sum 1; free = unconstrained, initially 1 / layers",
+        needs={"bert_layers": ("dynamic", "static")},
     )
     context: ChoiceEnum(("target", "source", "none")) = option(  # type: ignore[valid-type]
         "target",
         "context that is mixed into the queries of the self-attention (sec. 3.3): target = the mean of the states "
         "so far; source = the mean of the topics' states; none = nothing",
     )
-    context_inclusive: bool = option(False, "include the current position in the mean of --context target")
+    context_inclusive: bool = option(
+        False, "include the current position in the mean of --context target", needs={"context": ("target",)}
+    )
 
 
 # Small enough to train on a CPU.
@@ -205,8 +210,6 @@ def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
             "pc_san reads BERT's states of the topics, but the task has no BERT: give --task topic_essay --bert with "
             "the directory of one, or --bert-layers none."
         )
-    if cfg.context_inclusive and str(cfg.context) != "target":
-        raise UserError(f"--context-inclusive belongs to --context target, but the context is {cfg.context}.")
 
 
 def _build_bert_states(cfg: PcSanConfig, bert: FrozenBert) -> BertStates:

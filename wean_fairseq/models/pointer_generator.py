@@ -53,7 +53,9 @@ class PointerGeneratorConfig(OutputLayerConfig, WordVectorsConfig):
         "add coverage to the attention, and penalise repeated attention (sec. 2.3); train "
         "without it first, then use this option with --finetune-from-model",
     )
-    coverage_weight: float = option(1.0, "weight of the coverage loss, with --coverage (lambda of eq. 13)", least=0)
+    coverage_weight: float = option(
+        1.0, "weight of the coverage loss, with --coverage (lambda of eq. 13)", least=0, needs={"coverage": ()}
+    )
     weight_init: ChoiceEnum(("see2017", "pytorch")) = option(  # type: ignore[valid-type]
         "see2017",
         "initialisation of weights: see2017 = as in the authors' code (for Adagrad); pytorch = PyTorch's defaults",

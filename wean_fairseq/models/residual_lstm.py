@@ -6,6 +6,7 @@ Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length,
 width, ``L`` layers, ``V`` words.
 """
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from ..modules import LstmStart, LstmState, ResidualLstm, Step
 from .base import LossModel, StepDecoder, init_uniform_, register_family
 from .recurrent_encoders import WordEncoder
 from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -36,7 +39,9 @@ class ResidualLstmConfig(OutputLayerConfig):
         2, "add the input of this many layers to their output (n of sec. 2.3); 0 = never", least=0
     )
     residual_recurrent: bool = option(
-        False, 'also use the residual sum in the recurrence (sec. 2.3, "pointwise addition to h_t"); slower'
+        False,
+        'also use the residual sum in the recurrence (sec. 2.3, "pointwise addition to h_t"); slower',
+        needs={"residual_every": ()},
     )
     dropout: float = option(0.5, "dropout after every layer (sec. 4.2)")
     share_embeddings: bool = option(False, "share one word embedding between encoder and decoder, as in WEAN")
@@ -103,6 +108,11 @@ class ResidualLstmModel(LossModel):
 
     @classmethod
     def build(cls, cfg: ResidualLstmConfig, task: FairseqTask) -> "ResidualLstmModel":
+        if cfg.residual_every > cfg.num_layers:
+            logger.warning(
+                f"--residual-every {cfg.residual_every} is above --num-layers {cfg.num_layers}: "
+                "this model has no residual connections."
+            )
         dictionary = task.source_dictionary
         source_words = word_embedding(dictionary, cfg.embed_dim)
         target_words = source_words if cfg.share_embeddings else word_embedding(dictionary, cfg.embed_dim)

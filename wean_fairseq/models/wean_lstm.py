@@ -45,7 +45,9 @@ class WeanLstmConfig(WordVectorsConfig):
     )
     query_bias: bool = option(False, "add the bias of the authors' code to the score 'general'")
     detach_query_embedding: bool = option(
-        False, "stop the gradient from the output layer to the embeddings (ablation of the third source)"
+        False,
+        "stop the gradient from the output layer to the embeddings (ablation of the third source)",
+        needs={"query_score": ("dot", "general", "concat")},
     )
     num_candidates: int = option(
         0,

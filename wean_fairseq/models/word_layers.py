@@ -32,7 +32,9 @@ class OutputLayerConfig(FairseqDataclass):
         "score of generated words: linear = an untied linear map; query_embedding = query the word embeddings (WEAN)",
     )
     query_score: ChoiceEnum(("dot", "general", "concat")) = option(  # type: ignore[valid-type]
-        "general", "score of a query against a word embedding, with --output-layer query_embedding"
+        "general",
+        "score of a query against a word embedding, with --output-layer query_embedding",
+        needs={"output_layer": ("query_embedding",)},
     )
 
 

@@ -154,10 +154,11 @@ class ParaphraseTask(SearchingTask):
         slots = self.cfg.oov_slots
         if slots < 0:
             slots = DEFAULT_SLOTS if copies else 0
-        if slots and not copies:
-            raise UserError(f"--oov-slots {slots} is for archs that copy words, and {name} does not: leave it out.")
-        if self.cfg.copy_provenance is not None and not copies:
-            raise UserError(f"--copy-provenance is for archs that copy words, and {name} does not: leave it out.")
+        given = {"oov_slots": slots > 0, "copy_provenance": self.cfg.copy_provenance is not None}
+        given["copy_fold_case"] = self.cfg.copy_fold_case and not from_checkpoint  # earlier versions ignored it
+        if not copies and any(given.values()):
+            unused = next(option_name for option_name, is_given in given.items() if is_given)
+            raise UserError(f"{flag(unused)} is for archs that copy words, and {name} does not: leave it out.")
         if slots and self.source_dictionary is not self.target_dictionary:
             raise UserError(
                 f"{name} copies words from the source to the target, but the data has two dictionaries: "

@@ -5,6 +5,7 @@ import os
 import sys
 import tty
 from argparse import Namespace
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,74 @@ def test_a_misspelt_name_is_corrected(option: str, typed: str, meant: str):
     with pytest.raises(UserError) as refused:
         parse("train", *changed(option, typed))
     assert str(refused.value) == f"there is no --{option} {typed} (did you mean {meant}?)."
+
+
+@pytest.mark.parametrize(
+    ("arch", "given", "missing"),
+    [
+        ("seq2seq_lstm", "--detach-query-embedding", "--query-score dot or general or concat"),
+        ("copynet", "--query-score dot", "--output-layer query_embedding"),
+        ("enc_dec", "--attention-dim 8", "--system copynet or rnnsearch"),
+        ("enc_dec", "--attention-coverage", "--system copynet or rnnsearch"),
+        ("enc_dec", "--location-width 8", "--system copynet or rnnsearch"),
+        ("rnnsearch", "--oov-input copy", "--system copynet"),
+        ("pointer_generator", "--coverage-weight 2", "--coverage"),
+        ("stacked_lstm", "--residual-recurrent", "--residual-every"),
+        ("nts", "--local-dim 8", "--local-source-vectors or --local-target-vectors"),
+        ("nts", "--missing-vector-std 1", "--global-vectors"),
+        ("nts", "--freeze-vectors", "--global-vectors"),
+        ("nts", "--lexical-share 0.2", "--lexical-dim"),
+        ("granularity_transformer", "--ga-encoder-length 9", "--ga-length padded"),
+        ("granularity_transformer", "--ga-decoder-length 9", "--ga-length padded"),
+        ("granularity_transformer_resonance", "--ga-length padded", "--ga-variant scope or product or mean"),
+        (
+            "granularity_transformer",
+            "--ga-variant none --ga-normalize none",
+            "--ga-variant resonance or scope or product or mean",
+        ),
+        (
+            "granularity_transformer",
+            "--ga-variant none --ga-start-layer 2",
+            "--ga-variant resonance or scope or product or mean",
+        ),
+        ("tav_lstm", "--attention-dim 8", "--topic-mode mta or tat"),
+        ("tat_lstm", "--topic-slots 8", "--topic-mode mta"),
+        ("tat_lstm", "--coverage-loss-weight 1", "--topic-mode mta"),
+        ("pc_san", "--context none --context-inclusive", "--context target"),
+        ("pc_san", "--bert-layers none --topic-fuse sequence", "--bert-layers dynamic or static or last"),
+        ("pc_san", "--bert-layers last --bert-mix free", "--bert-layers dynamic or static"),
+    ],
+)
+def test_an_option_without_effect_is_refused(arch: str, given: str, missing: str):
+    """Test every option of an arch that another option switches off. With its default, it is accepted."""
+    option = next(word for word in reversed(given.split()) if word.startswith("--"))
+    with pytest.raises(UserError) as refused:
+        parse("train", "data", "--arch", arch, "--criterion", "model_loss", *given.split())
+    assert str(refused.value) == f"{option} has no effect without {missing}: leave it out."
+
+
+def test_every_option_that_needs_another_is_tested():
+    marked = {
+        item.name
+        for model in {*ARCH_MODEL_REGISTRY.values()}
+        if hasattr(model, "options")
+        for item in fields(model.options)
+        if item.metadata.get("needs")
+    }
+    (mark,) = test_an_option_without_effect_is_refused.pytestmark
+    given = {word.lstrip("-").replace("-", "_") for _, words, _ in mark.args[1] for word in words.split()}
+    assert marked <= given
+
+
+def test_options_with_an_effect_are_accepted():
+    """Test an option with the value that it needs: that of an option, of an arch, or one of several."""
+    for words in (
+        "copynet --query-score dot --output-layer query_embedding",
+        "nts --local-dim 8 --local-target-vectors vectors",
+        "enc_dec --system rnnsearch --attention-dim 8",
+        "pointer_generator_coverage --coverage-weight 2",
+    ):
+        parse("train", "data", "--criterion", "model_loss", "--arch", *words.split())
 
 
 def test_only_names_of_this_package_are_offered():

@@ -108,6 +108,13 @@ def test_the_same_layers_without_residuals_are_the_baseline():
     assert build_model("stacked_lstm", **TINY, residual_every=2).encoder.stack.block_sizes == [2, 2]
 
 
+def test_a_model_without_any_residual_is_reported(caplog):
+    for layers, every, is_reported in ((2, 3, True), (1, 2, True), (2, 2, False), (1, 0, False)):
+        caplog.clear()
+        build_model("residual_lstm", num_layers=layers, residual_every=every)
+        assert ("this model has no residual connections" in caplog.text) == is_reported
+
+
 def test_embeddings_are_two_or_with_the_switch_one():
     for shared in (False, True):
         model = build_model("residual_lstm", **TINY, share_embeddings=shared)
