@@ -326,14 +326,21 @@ without_run() {
   printf '%s\n' "${@/="$folder"/=RUN/}"
 }
 
-# decoded SYSTEM SET [ARGUMENTS...]: succeed if the outputs exist, are not older than the checkpoint, and were made by
-# the same search. Fail with one sentence if they were changed since. Outputs of older versions have no checksum.
+# decoded SYSTEM SET [ARGUMENTS...]: succeed if the outputs exist and were made by the same search from the same
+# checkpoint. Fail with one sentence if they were changed since. Outputs of older versions have no checksum of themselves
+# or of the checkpoint. They must not be older than the checkpoint.
 decoded() {
-  local outputs=$RUN/$1/$2
+  local outputs=$RUN/$1/$2 checkpoint=$RUN/$1/checkpoint_best.pt sums=()
   shift 2
-  [[ -f $outputs.log && ! ${outputs%/*}/checkpoint_best.pt -nt $outputs.log ]] || return
+  [[ -f $outputs.log ]] || return
+  [[ ! -f $outputs.sha256 ]] || mapfile -t sums <"$outputs.sha256"
+  if ((${#sums[@]} > 1)); then
+    [[ ${sums[1]} == "$(sha256sum <"$checkpoint")" ]] || return
+  else
+    [[ ! $checkpoint -nt $outputs.log ]] || return
+  fi
   kept_search "$@" | cmp -s -- - "$outputs.search" || return
-  [[ ! -f $outputs.sha256 ]] || sha256sum <"$outputs.log" | cmp -s -- - "$outputs.sha256" ||
+  ((${#sums[@]} == 0)) || [[ ${sums[0]} == "$(sha256sum <"$outputs.log")" ]] ||
     die "$outputs.log has changed since it was decoded: restore it, or remove it to decode again."
 }
 
@@ -381,7 +388,7 @@ generate() {
     search_arguments "$@" | write_state "$folder/search.txt"
     tool wean-checksum "$folder/search.txt" >/dev/null
   fi
-  sha256sum <"$folder/$set.log" | write_state "$folder/$set.sha256"
+  { sha256sum <"$folder/$set.log" && sha256sum <"$folder/checkpoint_best.pt"; } | write_state "$folder/$set.sha256"
   kept_search "$@" | write_state "$folder/$set.search"
 }
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -126,7 +127,10 @@ def test_changed_inputs_and_settings_are_refused(walked: tuple[Path, str]) -> No
 
 
 def test_outputs_that_were_edited_are_not_scored(walked: tuple[Path, str]) -> None:
-    """Test a log of decoding with two exchanged lines, and the log of an older version, which has no checksum."""
+    """Test a log of decoding with two exchanged lines, and the log of an older version, which has no checksum.
+
+    The outputs of another checkpoint are decoded again, even if that checkpoint is older than the outputs.
+    """
     folder = walked[0]
     log = folder / "run" / "seq2seq_lstm" / "test.log"
     written, scores = log.read_bytes(), (folder / "run" / "test.json").read_bytes()
@@ -135,8 +139,15 @@ def test_outputs_that_were_edited_are_not_scored(walked: tuple[Path, str]) -> No
     assert "test.log has changed since it was decoded: restore it, or remove it to decode again" in refused(folder)
     assert (folder / "run" / "test.json").read_bytes() == scores
     log.write_bytes(written)
-    checksum = log.with_suffix(".sha256")
-    assert checksum.read_text(encoding="utf-8") == f"{hashlib.sha256(written).hexdigest()}  -\n"
+    checksum, checkpoint = log.with_suffix(".sha256"), log.with_name("checkpoint_best.pt")
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  -\n" for content in (written, checkpoint.read_bytes()))
+    assert checksum.read_text(encoding="utf-8") == sums
+    os.utime(checkpoint)
+    assert "decoding test with seq2seq_lstm: done before" in succeed(folder)
+    checksum.write_text(sums.splitlines()[0] + f"\n{'0' * 64}  -\n", encoding="utf-8")
+    os.utime(log)
+    assert "decoding test with seq2seq_lstm (fairseq-generate)" in succeed(folder)
+    assert checksum.read_text(encoding="utf-8") == sums
     checksum.unlink()
     assert "decoding test with seq2seq_lstm: done before" in succeed(folder)
 
