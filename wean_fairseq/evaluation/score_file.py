@@ -264,6 +264,8 @@ class Evaluation(Struct):
         """Describe scores that contradict their runs, sentences or interval."""
         number = self.data.sentences
         for system, scores in self.scores.items():
+            if not scores:
+                yield f"{system!r} has no scores"
             for key, score in scores.items():
                 place = f"{key!r} of {system!r}"
                 if len(score.runs) > 1 and _differ(float(np.mean(score.runs)), score.score):

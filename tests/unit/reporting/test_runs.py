@@ -227,6 +227,14 @@ def test_recorded_scores_are_a_run_without_the_rest(tmp_path):
     assert run.problems[1] == "Two epochs."
 
 
+def test_a_system_without_scores_is_refused(tmp_path):
+    systems = RECORDED["evaluation"]["systems"] | {"b": {}}
+    changed = RECORDED | {"evaluation": RECORDED["evaluation"] | {"systems": systems}}
+    (tmp_path / "x.json").write_text(json.dumps(changed))
+    with pytest.raises(UserError, match=r"x\.json: 'b' has no scores"):
+        read_recorded(tmp_path / "x.json")
+
+
 @pytest.mark.parametrize(
     "content", ["", "[" * 100_000, "[1]", "{}", '{"experiment": "x", "evaluation": {"systems": {}, "data": {}}}']
 )
