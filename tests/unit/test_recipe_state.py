@@ -321,6 +321,14 @@ def test_a_run_directory_holds_only_its_own_files(tmp_path: Path, kind: str, nam
     assert mine.read_text() == "a user's file"
 
 
+@pytest.mark.parametrize("kind", ["FIFO", "device", "missing file"])
+def test_a_lock_that_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    lock = tmp_path / "run" / ".run.lock"
+    lock.parent.mkdir()
+    irregular(kind, lock, tmp_path / "mine.txt")
+    assert sentence(bash(tmp_path, "lock_run")) == f"{lock} is not a file: remove it, and start again."
+
+
 def test_a_run_directory_with_a_hidden_name_is_checked(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
     (tmp_path / ".run").mkdir()
