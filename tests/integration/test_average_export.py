@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.integration.commands import Result, generate, parameters
+from tests.integration.commands import TASK, WEAN, Result, generate, parameters, train
+from tests.integration.test_bad_input import assert_one_sentence
 from wean_fairseq.checkpoints import cli
 from wean_fairseq.generation import load
 from wean_fairseq.reporting import trace
@@ -26,6 +27,30 @@ def test_an_average_is_the_mean_and_generates(data: Path, folder: Path) -> None:
     for name, tensor in found.items():
         torch.testing.assert_close(tensor, (first[name] + second[name]) / 2, rtol=1e-6, atol=1e-7, msg=name)
     assert len(generate(data, folder / "average.pt").hypotheses) == 60
+
+
+def test_a_training_does_not_resume_from_an_average(data: Path, folder: Path, tmp_path: Path) -> None:
+    """An average has no state of the optimiser. A training may start from it, or reset the optimiser."""
+    shutil.copytree(folder, tmp_path / "run")
+    average = tmp_path / "average.pt"
+    paths = [str(folder / f"checkpoint_{name}.pt") for name in ("best", "last")]
+    assert cli.main_average([*paths, "--output", str(average)]) == 0
+    size = ["--embed-dim", 32, "--hidden-size", 64, "--encoder-layers", 1, "--decoder-layers", 1]
+    options = ["--lr", 1e-6, "--max-update", 1, "--no-epoch-checkpoints"]
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.pt")}
+
+    def start(*arguments: object, name: str = "run", **kwargs: object) -> Result:
+        return train(data, tmp_path / name, *options, *arguments, model=[*WEAN, *TASK, *size], **kwargs)
+
+    result = start("--restore-file", average, expect_success=False)
+    assert_one_sentence(result, f"{average} is an average of checkpoints", "give it as --finetune-from-model")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.pt")} == before
+    assert "average of checkpoints" not in start("--finetune-from-model", average, name="new").out
+    reset = [f"--reset-{part}" for part in ("optimizer", "lr-scheduler", "dataloader", "meters")]
+    assert "average of checkpoints" not in start("--restore-file", average, *reset, name="reset").out
+    start("--no-save-optimizer-state", name="short")
+    result = start("--max-update", 2, name="short")
+    assert "checkpoint_last.pt has no state of the optimiser: the training starts a new one" in result.out
 
 
 def test_an_ensemble_of_a_model_with_itself_is_the_model(data: Path, checkpoint: Path, generated: Result) -> None:

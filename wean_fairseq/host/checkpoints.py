@@ -25,7 +25,7 @@ from ..checkpoints import training_lock, writing
 from ..checkpoints.export import WEIGHTS, read_model
 from ..checkpoints.loading import missing_model
 from ..checkpoints.reading import options_of, read_checkpoint
-from ..checkpoints.resume import LAST, Choice, choose, is_named, others_of
+from ..checkpoints.resume import LAST, Choice, choose, is_average, is_named, others_of
 from ..checkpoints.structure import align_state, without_state, wrong_in_optimizer
 from ..errors import UserError, name_some, printable, sentence_of, shown, similar
 from ..storage.files import remove_partial
@@ -283,6 +283,7 @@ def _check_fits(choice: Choice | None, trainer: Any) -> None:
         trainer.task.check_dictionaries(choice.state.get("task_state") or {}, str(choice.path))
         if not (is_named(trainer.cfg.checkpoint) or trainer.cfg.checkpoint.finetune_from_model):
             trainer.task.resume_from(choice.state.get("task_state") or {})
+    _check_optimizer_state(choice, trainer.cfg.checkpoint)
     reset = trainer.cfg.checkpoint.reset_lr_scheduler or trainer.cfg.checkpoint.reset_optimizer
     before = options_of(choice.state, "lr_scheduler").get("_name")
     now = trainer.cfg.lr_scheduler._name
@@ -290,6 +291,23 @@ def _check_fits(choice: Choice | None, trainer: Any) -> None:
         raise UserError(
             f"{choice.path} was trained with --lr-scheduler {before}, and this is {now}: give {before}, or add "
             "--reset-lr-scheduler to start a new schedule."
+        )
+
+
+def _check_optimizer_state(choice: Choice, cfg: CheckpointConfig) -> None:
+    """Refuse to resume from an average, and warn of a checkpoint without a state of the optimiser."""
+    starts = {str(start) for start in (getattr(cfg, "continue_once", None), cfg.finetune_from_model) if start}
+    if cfg.reset_optimizer or str(choice.path) in starts:
+        return
+    if is_average(choice.state):
+        raise UserError(
+            f"{choice.path} is an average of checkpoints, which has no state of the optimiser, so that no training can "
+            "resume from it: give it as --finetune-from-model with a new --save-dir, or add --reset-optimizer."
+        )
+    if "last_optimizer_state" not in choice.state:
+        logger.warning(
+            f"{choice.path} has no state of the optimiser: the training starts a new one, and will differ from a "
+            "training without interruption"
         )
 
 
