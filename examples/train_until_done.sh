@@ -10,7 +10,7 @@
 #
 # Use --save-interval-updates, because work since the last checkpoint is repeated. The exit statuses are:
 #
-#   0            the training is finished
+#   0            the training is finished, or has reached its --stop-time-hours
 #   1            it has ended TRIES times in a row without writing a checkpoint
 #   2            a restart cannot help: its options are wrong (its exit status is 2), or it printed
 #                `wean_fairseq: error: ...`, for example because it diverged, its data is damaged or the disk is full

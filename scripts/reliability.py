@@ -92,8 +92,9 @@ TEMPLATE = """\
 bash examples/train_until_done.sh fairseq-train DATA --save-dir FOLDER --save-interval-updates 1000 ...
 ```
 
-Its exit status is 0 if the training is finished, 1 if it has ended `TRIES` times in a row without a new checkpoint, 2
-if a restart cannot help (wrong options, divergence, damaged data, a full disk), and 129, 130 or 143 if you stop it.
+Its exit status is 0 if the training is finished or has reached its `--stop-time-hours`, 1 if it has ended `TRIES` times
+in a row without a new checkpoint, 2 if a restart cannot help (wrong options, divergence, damaged data, a full disk),
+and 129, 130 or 143 if you stop it.
 """
 
 

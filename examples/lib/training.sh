@@ -92,6 +92,12 @@ train_once() {
     --max-epoch "$EPOCHS" --log-format simple --log-interval 20 --log-file "$folder/train.log" ||
     stopped "training" "$folder/train.out"
   [[ -f $folder/checkpoint_best.pt ]] || die "the training ended without a checkpoint, see $folder/train.log."
+  # A training that starts or resumes logs its number of parameters.
+  if awk '/num\. shared model params/ { n = 0 } / > stop_time_hours: |and --stop-time-hours is / { n = 1 } END { exit !n }' \
+    <"$folder/train.log"; then
+    say "training $system was ended by --stop-time-hours: repeat the command with a larger value to continue it"
+    return
+  fi
   write_state "$folder/.trained" <<<"$EPOCHS"
 }
 
@@ -105,12 +111,12 @@ trained_epochs() {
 
 # keep_command FOLDER ARGUMENTS...: record the options of a training in FOLDER/command, with the last value of each.
 # Later runs with other options are refused, because they would continue a model that was trained differently. Only the
-# validation interval may change, because in some recipes it depends on EPOCHS.
+# validation interval may change, because in some recipes it depends on EPOCHS, and the limit of time.
 keep_command() {
   local folder=$1 changes status=0
   shift
   changes=$(
-    without_run "$RUN" "$@" | paste -sd ' ' | sed 's/^/ /; s/ --/\n--/g' | sed '1d; /^--validate-interval /d' |
+    without_run "$RUN" "$@" | paste -sd ' ' | sed 's/^/ /; s/ --/\n--/g' | sed -E '1d; /^--(validate-interval|stop-time-hours) /d' |
       awk '{ last[$1] = $0 } END { for (option in last) print last[option] }' | LC_ALL=C sort |
       python -P -m wean_fairseq.training.state "$folder/command" ${only_check:+--check}
   ) || status=$?

@@ -51,9 +51,12 @@ while len(Path(os.environ["BEGUN"]).read_text().splitlines()) < int(os.environ.g
 best = 20 - abs(rate - 0.002) * 1000
 with open(options["--log-file"], "a") as log:
     print({"max_epoch": int(options["--max-epoch"])}, file=log)
+    print("num. shared model params: 9 (num. trained: 9)", file=log)
     for epoch, bleu in ((1, best / 2), (2, best), (3, best - 1)):
         line = f"epoch {epoch:03d} | valid on 'valid' subset | loss 3 | bleu {bleu} | num_updates {epoch * 10}"
         print(line, file=log)
+    if "--stop-time-hours" in options:
+        print("Stopping training due to cumulative_training_time: 2.0 > stop_time_hours: 1.0 hour(s)", file=log)
     if "--patience" in options:
         print("early stop since valid performance hasn't improved for last 1 runs", file=log)
 (folder / "checkpoint_best.pt").touch()
@@ -109,6 +112,15 @@ def test_two_jobs_train_at_the_same_time_and_are_not_trained_again(run, tmp_path
         assert done.stdout.count("scores of") == 1
     assert sorted(begun(tmp_path)) == ["first 1 3", "second 1 3"]
     assert "training first" in (tmp_path / "run/jobs/1-first.log").read_text(encoding="utf-8")
+
+
+def test_a_training_that_was_stopped_by_time_continues_with_more(run, tmp_path):
+    for hours, ended in ((1, True), (2, True), (None, False)):
+        done = run(SYSTEMS="first", PLAIN=1, **({"TRAIN_FLAGS": f"--stop-time-hours {hours}"} if hours else {}))
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ("training first was ended by --stop-time-hours: repeat the command" in done.stdout) == ended
+    assert run(SYSTEMS="first", PLAIN=1).stdout.count("training first: done before") == 1
+    assert len(begun(tmp_path)) == 3
 
 
 def test_cores_are_shared_out_among_jobs(run, tmp_path):

@@ -27,6 +27,9 @@ _SEED = re.compile(r"""['"]seed['"]: (\d+)""")
 _PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]{0,30})")
 _MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d{1,18})""")
 _DONE = re.compile(r"done training in [\d.]+ seconds")
+_LIMIT = re.compile(
+    r"Stopping training due to \w+: \S+ >=? (max_update|stop_time_hours): |and --(max-update|stop-time-hours) is "
+)
 _PATIENCE = "early stop since valid performance hasn't improved"
 # On the terminal, each line starts with the time and a logger's name, but lines in the --log-file do not.
 _VALID_LINE = re.compile(r"(?:^|\| )epoch (\d{1,18}) \| valid on '([^']+)' subset \| (.*)$")
@@ -68,6 +71,7 @@ class TrainingLog:
         parameters: number of trained parameters.
         done: whether fairseq reported the end of the training.
         stopped_early: whether ``--patience`` ended the training.
+        limit: the option that ended the training, ``--max-update`` or ``--stop-time-hours``. Empty = neither.
         max_epoch: value of ``--max-epoch`` in the last run, or None if there is no limit.
         threads: number of torch's threads, if the task logs it.
         cpu_seconds: CPU time of the training processes so far, if the task logs it.
@@ -85,6 +89,7 @@ class TrainingLog:
     parameters: int | None = None
     done: bool = False
     stopped_early: bool = False
+    limit: str = ""
     max_epoch: int | None = None
     threads: int | None = None
     cpu_seconds: float | None = None
@@ -202,11 +207,14 @@ def _read_facts(log: TrainingLog, text: str) -> None:
     if parameters:
         log.parameters = int(parameters[1].replace(",", ""))
         log.done = log.stopped_early = False  # a training that starts or resumes writes this line
+        log.limit = ""
         log.process_seconds = 0.0
     if limit := _MAX_EPOCH.search(text):
         log.max_epoch = int(limit[1]) or None
     log.done = log.done or _DONE.search(text) is not None
     log.stopped_early = log.stopped_early or _PATIENCE in text
+    if limit := _LIMIT.search(text):
+        log.limit = f"--{limit[1] or limit[2]}".replace("_", "-")
 
 
 def _add(log: TrainingLog, line: LogLine, subset: str) -> None:

@@ -1,6 +1,7 @@
 """Detect a finished training, so that starting it again adds no updates.
 
-fairseq forgets the count of ``--patience`` when it is restarted, and checks ``--max-update`` only after an update.
+fairseq forgets the count of ``--patience`` when it is restarted, and checks ``--max-update`` and ``--stop-time-hours``
+only after an update.
 Therefore a training that is restarted until it is complete would run more updates than an uninterrupted one.
 """
 
@@ -37,8 +38,12 @@ def forget_patience() -> None:
 
 
 def stop_if_done(trainer: Any) -> bool:
-    """Stop a training that ``--max-update`` or ``--patience`` has ended, and return True if it is stopped."""
+    """Stop a training that ``--max-update``, ``--patience`` or ``--stop-time-hours`` has ended.
+
+    Return True if it is stopped.
+    """
     cfg, updates = trainer.cfg, trainer.get_num_updates()
+    hours, most_hours = trainer.cumulative_training_time() / 3600, cfg.optimization.stop_time_hours
     # with these options, fairseq also forgets the best score
     if cfg.checkpoint.reset_meters or cfg.checkpoint.reset_optimizer:
         forget_patience()
@@ -47,6 +52,8 @@ def stop_if_done(trainer: Any) -> bool:
         why = f"it has {updates} updates, and --max-update is {cfg.optimization.max_update}"
     elif 0 < cfg.checkpoint.patience <= waited:
         why = f"{waited} validations brought no improvement, and --patience is {cfg.checkpoint.patience}"
+    elif 0 < most_hours < hours:
+        why = f"it has run {hours:.3g} hours, and --stop-time-hours is {most_hours:g}"
     else:
         return False
     logger.info(f"this training is complete: {why}")

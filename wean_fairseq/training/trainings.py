@@ -79,16 +79,19 @@ def describe_training(folder: Path) -> dict[str, Any]:
         "threads": log.threads or (int(threads[0]) if threads else None),
         "commit": commit(),
         "end": "converged" if log.stopped_early else "cut",
+        **({"limit": log.limit} if log.limit else {}),
     }
 
 
 def cut_note(training: dict[str, Any], command: str) -> str:
-    """Return a note that the maximum number of epochs ended the training. It has the command to continue it."""
-    best, epochs = training["epoch_of_best"], training["epochs"]
+    """Return a note that a limit, usually the number of epochs, ended the training. It has the command to continue."""
+    best, epochs, limit = training["epoch_of_best"], training["epochs"], training.get("limit")
     why = "while validation was still improving" if best >= epochs else "before --patience did"
+    ended = f"was ended by {limit or 'the number of epochs'} {why} (best validation at epoch {best:g} of {epochs:g}). "
+    if limit == "--max-update":  # a schedule may depend on it, so that recipes refuse to change it
+        return f"{ended}To train longer, give a larger --max-update and a new directory: {command}"
     return (
-        f"was ended by the number of epochs {why} (best validation at epoch {best:g} of {epochs:g}). "
-        f"To continue it, repeat the command with more epochs: {command}"
+        f"{ended}To continue it, repeat the command with {f'a larger {limit}' if limit else 'more epochs'}: {command}"
     )
 
 

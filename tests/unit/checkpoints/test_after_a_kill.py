@@ -242,9 +242,10 @@ def forgetful():
 
 def settings(**values):
     checkpoint = {"maximize_best_checkpoint_metric": False, "reset_meters": False, "reset_optimizer": False}
-    sections = {"optimization": {"max_update": 0, "max_epoch": 9}, "checkpoint": {"patience": -1, **checkpoint}}
+    limits = {"max_update": 0, "max_epoch": 9, "stop_time_hours": 0.0}
+    sections = {"optimization": limits, "checkpoint": {"patience": -1, **checkpoint}}
     for name, value in values.items():
-        sections["optimization" if name == "max_update" else "checkpoint"][name] = value
+        sections["optimization" if name in limits else "checkpoint"][name] = value
     cfg = OmegaConf.create(sections)
     OmegaConf.set_struct(cfg, True)
     return cfg
@@ -284,12 +285,16 @@ def test_patience_is_the_commands_own_where_the_module_is_the_program(monkeypatc
         ({"patience": -1}, 9, 7, False),
         ({"patience": 2, "reset_meters": True}, 9, 2, False),
         ({"patience": 2, "reset_optimizer": True}, 9, 2, False),
+        ({"stop_time_hours": 1.5}, 9, 0, True),
+        ({"stop_time_hours": 2.5}, 9, 0, False),
     ],
 )
 def test_a_training_that_is_done_is_not_gone_on_with(values, updates, waited, done):
     stopping.restore_patience({"best": 1.0, "num_runs": waited})
     cfg = settings(**values)
-    assert stopping.stop_if_done(SimpleNamespace(cfg=cfg, get_num_updates=lambda: updates)) == done
+    passed = 2 * 3600.0  # seconds
+    trainer = SimpleNamespace(cfg=cfg, get_num_updates=lambda: updates, cumulative_training_time=lambda: passed)
+    assert stopping.stop_if_done(trainer) == done
     assert cfg.optimization.max_epoch == (-1 if done else 9)
 
 
@@ -308,6 +313,7 @@ def load(tmp_path, monkeypatch):
         monkeypatch.setattr(host, "_agree_on_checkpoint", lambda *_: (str(tmp_path / "checkpoint_best.pt"), is_older))
         cfg = settings(max_update=10, patience=2)
         trainer = SimpleNamespace(cfg=cfg, get_num_updates=lambda: 10, checkpoint_suffix="")
+        trainer.cumulative_training_time = lambda: 60.0
         trainer.should_save_checkpoint_on_current_rank = True
         trainer.optimizer = SimpleNamespace(optimizer=SimpleNamespace(param_groups=[], state={}))
         trainer.model = None

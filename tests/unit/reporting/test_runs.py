@@ -11,6 +11,7 @@ from tests.unit.reporting.run_folder import OUTPUTS, REFERENCES, SOURCES, make_r
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.training_log import read_log
 from wean_fairseq.reporting.runs import decoding_speed, find_runs, read_recorded, read_run
+from wean_fairseq.training.trainings import cut_note, describe_training
 
 
 def test_a_run_has_its_texts_scores_and_costs(tmp_path):
@@ -178,6 +179,30 @@ def test_a_training_that_goes_on_is_not_done_and_millions_are_read(tmp_path):
     assert (training.updates, training.seconds_per_update, training.done) == (1_000_000, 2.5, True)
     log.write_text(f"{log.read_text()}num. shared model params: 9\n")
     assert not read_log(log).done
+
+
+@pytest.mark.parametrize(
+    ("line", "limit"),
+    [  # the first two lines are fairseq's, the last two are those of wean_fairseq.host.stopping
+        ("Stopping training due to num_updates: 1 >= max_update: 1", "--max-update"),
+        ("Stopping training due to cumulative_training_time: 0.1 > stop_time_hours: 0.05 hour(s)", "--stop-time-hours"),
+        ("this training is complete: it has 1 updates, and --max-update is 1", "--max-update"),
+        ("this training is complete: it has run 0.1 hours, and --stop-time-hours is 0.05", "--stop-time-hours"),
+    ],
+)
+def test_the_limit_that_ended_a_training_is_read(tmp_path, line, limit):
+    log = tmp_path / "train.log"
+    start, valid = "num. shared model params: 9\n", "epoch 001 | valid on 'valid' subset | loss 3 | num_updates 1\n"
+    log.write_text(f"{start}{line}\n{valid}")
+    assert read_log(log).limit == limit
+    (tmp_path / "command").write_text("--arch x\n")
+    note = cut_note(describe_training(tmp_path), "bash x.sh")
+    assert note.startswith(
+        f"was ended by {limit} while validation was still improving (best validation at epoch 1 of 1)"
+    )
+    assert f"a larger {limit}" in note and note.endswith("bash x.sh")
+    log.write_text(f"{start}{line}\n{start}{valid}")
+    assert read_log(log).limit == ""
 
 
 @pytest.mark.parametrize(
