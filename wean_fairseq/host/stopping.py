@@ -12,7 +12,7 @@ from typing import Any
 from omegaconf import open_dict
 
 _COUNTED = ("best", "num_runs")
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("fairseq_cli.train")  # the file of --log-file has only the messages of this logger
 
 
 def patience() -> dict[str, Any]:
@@ -52,7 +52,7 @@ def stop_if_done(trainer: Any) -> bool:
         why = f"it has {updates} updates, and --max-update is {cfg.optimization.max_update}"
     elif 0 < cfg.checkpoint.patience <= waited:
         why = f"{waited} validations brought no improvement, and --patience is {cfg.checkpoint.patience}"
-    elif 0 < most_hours < hours:
+    elif updates and 0 < most_hours < hours:
         why = f"it has run {hours:.3g} hours, and --stop-time-hours is {most_hours:g}"
     else:
         return False

@@ -287,6 +287,7 @@ def test_patience_is_the_commands_own_where_the_module_is_the_program(monkeypatc
         ({"patience": 2, "reset_optimizer": True}, 9, 2, False),
         ({"stop_time_hours": 1.5}, 9, 0, True),
         ({"stop_time_hours": 2.5}, 9, 0, False),
+        ({"stop_time_hours": 1.5}, 0, 0, False),  # the first updates of a short training
     ],
 )
 def test_a_training_that_is_done_is_not_gone_on_with(values, updates, waited, done):
