@@ -61,10 +61,13 @@ train wean_lstm wean_lstm --embed-dim 192 --hidden-size 192 --dropout 0.15 "${we
 test_of_text test
 generate wean_lstm test --beam 5 --max-len-b 40
 
-if [[ ! -f $RUN/model/config.json ]]; then
-  wean-export "$RUN/wean_lstm/checkpoint_best.pt" --data "$RUN/bin" --text "$RUN/text" --output "$RUN/model" \
-    >"$RUN/export.log" 2>&1 || fail "exporting the model" "$RUN/export.log"
+if [[ ! -f $RUN/test.json || ! $RUN/scores.txt -nt $RUN/wean_lstm/test.log ]]; then
+  tool wean-evaluate --generated WEAN="$RUN/wean_lstm/test.log" --src "$RUN/text-test/test.src" \
+    --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --overwrite --decoded --quiet \
+    >"$RUN/scores.txt.part"
+  mv "$RUN/scores.txt.part" "$RUN/scores.txt"
 fi
+export_model wean_lstm "$RUN/model"
 
 report() {
   local rewritten
@@ -74,8 +77,7 @@ report() {
   title "Ten of $(wc -l <"$RUN/text-test/test.src") test sentences"
   cat "$RUN/test.samples.txt"
   title "Scores on the test set (synthetic text: this shows that the model learns, not how good it is on real text)"
-  tool wean-evaluate --generated WEAN="$RUN/wean_lstm/test.log" --src "$RUN/text-test/test.src" \
-    --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --overwrite --decoded --quiet
+  cat "$RUN/scores.txt"
   title "Nearest neighbours in the embedding that encoder, decoder and output layer share"
   local words=() word
   for word in $NEIGHBOURS_OF; do
@@ -92,7 +94,7 @@ report() {
   tool wean-plot curves WEAN="$RUN/wean_lstm/train.log" --metric loss bleu --training --output "$RUN/curve" --overwrite
 }
 
-if [[ ! $RUN/report.txt -nt $RUN/wean_lstm/test.log ]]; then
+if [[ ! $RUN/report.txt -nt $RUN/scores.txt || ! $RUN/report.txt -nt $RUN/model.sources ]]; then
   say "results: writing $RUN/report.txt"
   samples test 10 >/dev/null
   report >"$RUN/report.txt.part"

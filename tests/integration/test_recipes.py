@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -211,8 +212,15 @@ def test_quickstart_and_again(tmp_path):
     )
     assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
     again = run_recipe("quickstart", tmp_path / "run", SMOKE=1)
-    assert again.stdout.count("done before") == 4
+    assert again.stdout.count("done before") == 5
     assert again.stdout.split("== Ten")[1] == done.stdout.split("== Ten")[1]
+    # The model folder and the report follow a new training.
+    model = tmp_path / "run" / "model" / "model.safetensors"
+    exported = model.read_bytes()
+    shutil.rmtree(tmp_path / "run" / "wean_lstm")
+    new = run_recipe("quickstart", tmp_path / "run", SMOKE=1, TRAIN_FLAGS="--lr 0.02")
+    assert new.stdout.count("done before") == 2 and "results: writing" in new.stdout
+    assert model.read_bytes() != exported
 
 
 # --- small data in the layouts that the recipes read
