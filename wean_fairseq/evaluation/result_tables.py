@@ -107,18 +107,22 @@ def result_table(results: Mapping[Path, Result], metrics: list[str], document: P
     seeds = _seeds(first)
     facts = [counted(data.sentences, "sentence"), counted(data.references, "reference")]
     facts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
-    intervals = "Intervals are 95% bootstrap intervals."
+    scored = (
+        scores[key] for result in results.values() for scores in result.evaluation.scores.values() for key in shown
+    )
+    intervals = " Intervals are 95% bootstrap intervals." if any(score.interval for score in scored) else ""
     if len(seeds) > 1:
         intervals = (
-            "Scores with ± are means over the seeds, with 95% t intervals. Other intervals are 95% bootstrap intervals."
+            " Scores with ± are means over the seeds, with 95% t intervals. Other intervals are 95% bootstrap "
+            "intervals."
         )
     lines = [Table(["system", *(metrics or shown)], [[name, *row] for name, row in rows.items()]).as_markdown(), ""]
     if len(results) == 1:
         facts += _commit(first)
-        lines.append(f"{', '.join(facts)}. {intervals} Command: {markdown_code(first.command)}.")
+        lines.append(f"{', '.join(facts)}.{intervals} Command: {markdown_code(first.command)}.")
         lines += map(markdown_note, first.note.splitlines())
     else:
-        lines += [f"{', '.join(facts)}. {intervals}", ""]
+        lines += [f"{', '.join(facts)}.{intervals}", ""]
         for result in results.values():
             names = ", ".join(markdown(name) for name in result.evaluation.scores if not is_baseline(name))
             lines.append(f"* {': '.join([names, *_commit(result)])}. Command: {markdown_code(result.command)}.")

@@ -348,7 +348,7 @@ def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
         ),
         (
             {"evaluation": {"systems": {"X": EVALUATION["systems"]["X"], "Y": {}}, "data": EVALUATION["data"]}},
-            " has no scores of Y",
+            ": 'Y' has no scores - at `$.evaluation`",
         ),
         (
             {"evaluation": {**EVALUATION, "data": {"sentences": -5, "references": 1}}},
@@ -524,7 +524,7 @@ def test_one_table_shows_the_systems_of_several_results() -> None:
         "| A | 20.00 |",
         "| B | 25.00 |",
         "",
-        "7 sentences, 1 reference, seed 1. Intervals are 95% bootstrap intervals.",
+        "7 sentences, 1 reference, seed 1.",
         "",
         "* A. Command: `make one`.",
         "  Note of A.",
