@@ -1,6 +1,7 @@
 """Define options of archs, tasks, criterions and optimisers as fields of fairseq's dataclasses."""
 
 from argparse import Namespace
+from collections.abc import Iterator
 from dataclasses import field, fields
 from enum import EnumType
 from typing import Any
@@ -21,7 +22,7 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
         metadata: further properties. ``check_values`` enforces these properties: values from ``least`` to ``most``,
             values from 0 to below 1 with ``is_share=True``, and values above 0 with ``is_positive=True``.
             ``reads_file=True`` means that the option names a file from which a training is initialised. ``needs`` maps
-            the names of other options to their values with which this option has an effect (see ``check_used``).
+            the names of other options to their values with which this option has an effect (see ``unused_options``).
     """
     return field(default=default, metadata={"help": text, **metadata})
 
@@ -44,8 +45,8 @@ def check_values(config: type, cfg: Any) -> None:
             raise UserError(f"{name} must be one of {', '.join(choices)}, but is {value}.")
 
 
-def check_used(args: Namespace, defaults: Any) -> None:
-    """Raise ``UserError`` with the name of an option of an arch that has no effect because of another option.
+def unused_options(args: Namespace, defaults: Any) -> Iterator[str]:
+    """Describe the options of an arch that were given, but have no effect because of another option.
 
     Args:
         args: options of a command line. The values of all other options are those of ``defaults``.
@@ -59,7 +60,7 @@ def check_used(args: Namespace, defaults: Any) -> None:
         others = {name: getattr(args, name, getattr(defaults, name)) for name in needs}
         if not any(str(others[name]) in values if values else others[name] for name, values in needs.items()):
             missing = " or ".join(f"{flag(name)} {' or '.join(values)}".rstrip() for name, values in needs.items())
-            raise UserError(f"{flag(item.name)} has no effect without {missing}: leave it out.")
+            yield f"{flag(item.name)} has no effect without {missing}"
 
 
 def start_files() -> set[str]:

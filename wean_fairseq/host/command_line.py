@@ -1,6 +1,7 @@
 """Adapt fairseq's command lines: explain a wrong or missing name in one sentence, and print help for an arch."""
 
 import argparse
+import logging
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
@@ -17,13 +18,14 @@ from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
 from ..console import OneLineParser, print_text
 from ..errors import UserError, similar
-from ..fields import check_used
+from ..fields import unused_options
 from ..ranges import flag
 from .interruption import checked_outputs
 from .options import check_command_line, check_decoding, check_subsets
 from .patches import Original
 from .settings import escape_on_terminals
 
+logger = logging.getLogger(__name__)
 _PACKAGE = __name__.partition(".")[0]
 # Options that need an additional module, and its name. If iopath is missing, fairseq trains nothing and exits with
 # status 0. Without pyarrow.plasma, which new versions of pyarrow do not have, it prints a traceback.
@@ -75,8 +77,8 @@ def parse_args_and_arch(
             check_decoding(values)
     check_command_line(values, parser)
     defaults = arch_defaults(values.arch) if hasattr(values, "arch") else None
-    if defaults is not None:
-        check_used(values, defaults)
+    for sentence in [] if defaults is None else unused_options(values, defaults):
+        logger.warning(sentence)
     return parsed
 
 

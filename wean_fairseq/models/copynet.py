@@ -20,6 +20,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from ..errors import UserError
 from ..fields import option
 from ..modules import (
     AdditiveAttention,
@@ -69,13 +70,11 @@ class CopyNetConfig(OutputLayerConfig, WordVectorsConfig):
     attention_coverage: bool = option(
         False,
         "add the attention that each position has received so far to its score (authors' code)",
-        needs={"system": ("copynet", "rnnsearch")},
     )
     location_width: int = option(
         0,
         "append the position of each source word, one-hot of this width; 57 in the authors' code",
         least=0,
-        needs={"system": ("copynet", "rnnsearch")},
     )
     oov_input: ChoiceEnum(("unk", "copy")) = option(  # type: ignore[valid-type]
         "unk",
@@ -260,6 +259,8 @@ class CopyNetModel(CopyingModel):
 
     @classmethod
     def build(cls, cfg: CopyNetConfig, task: FairseqTask) -> "CopyNetModel":
+        if str(cfg.system) == "enc_dec" and (cfg.attention_coverage or cfg.location_width):
+            raise UserError("enc_dec has no attention: leave --attention-coverage and --location-width out.")
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         start_from_vectors(embed_tokens, cfg.embedding_file, dictionary)

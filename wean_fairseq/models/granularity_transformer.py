@@ -40,6 +40,7 @@ from .transformer import (
     build_network,
 )
 
+_MASKED = {"ga_variant": GRANULARITY_MASKS, "ga_cross": ("resonance",)}
 _PADDED = {"ga_length": ("padded",)}
 
 
@@ -56,7 +57,7 @@ class GranularityTransformerConfig(TransformerConfig):
         "softmax",
         "softmax: the logarithm of the mask is added to the scores, weights sum to 1 (released code); "
         "none: the mask multiplies the weights (eq. 9)",
-        needs={"ga_variant": GRANULARITY_MASKS},
+        needs=_MASKED,
     )
     ga_length: ChoiceEnum(("true", "padded")) = option(  # type: ignore[valid-type]
         "true",
@@ -69,7 +70,7 @@ class GranularityTransformerConfig(TransformerConfig):
     ga_start_layer: int = option(
         1,
         "first layer with granularities: 1 as in the released code, 2 as in eq. 4",
-        needs={"ga_variant": GRANULARITY_MASKS},
+        needs=_MASKED,
     )
     ga_cross: ChoiceEnum(("none", "resonance")) = option(  # type: ignore[valid-type]
         "none", "mask of the attention to the source: none (paper), or resonance (released code)"

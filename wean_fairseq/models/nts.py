@@ -64,7 +64,7 @@ class NtsConfig(OutputLayerConfig):
         0,
         "number of the --embed-dim dimensions that are local vectors (sec. 2.1: 200); 0 = none",
         least=0,
-        needs={"local_source_vectors": (), "local_target_vectors": ()},
+        needs={"global_vectors": (), "local_source_vectors": (), "local_target_vectors": ()},
     )
     missing_vector_std: float = option(
         0.0,
@@ -76,7 +76,6 @@ class NtsConfig(OutputLayerConfig):
     freeze_vectors: bool = option(
         False,
         "do not train the words in --global-vectors (authors of EncDecA); --weight-decay would still shrink them",
-        needs={"global_vectors": ()},
     )
     lexical_dim: int = option(
         0, "width of the embedding and of the layers of an additional lexical model (DRESS-LS); 0 = none", least=0

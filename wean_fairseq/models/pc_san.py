@@ -82,9 +82,7 @@ class PcSanConfig(FairseqDataclass):
         "context that is mixed into the queries of the self-attention (sec. 3.3): target = the mean of the states "
         "so far; source = the mean of the topics' states; none = nothing",
     )
-    context_inclusive: bool = option(
-        False, "include the current position in the mean of --context target", needs={"context": ("target",)}
-    )
+    context_inclusive: bool = option(False, "include the current position in the mean of --context target")
 
 
 # Small enough to train on a CPU.
@@ -210,6 +208,8 @@ def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
             "pc_san reads BERT's states of the topics, but the task has no BERT: give --task topic_essay --bert with "
             "the directory of one, or --bert-layers none."
         )
+    if cfg.context_inclusive and str(cfg.context) != "target":
+        raise UserError(f"--context-inclusive belongs to --context target, but the context is {cfg.context}.")
 
 
 def _build_bert_states(cfg: PcSanConfig, bert: FrozenBert) -> BertStates:

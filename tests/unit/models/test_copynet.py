@@ -152,6 +152,8 @@ def test_the_papers_sizes():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"system": "enc_dec", "attention_coverage": True}, "enc_dec has no attention"),
+        ({"system": "enc_dec", "location_width": 5}, "enc_dec has no attention"),
         ({"location_width": -1}, "--location-width must be 0"),
         ({"output_layer": "query_embedding", "query_score": "dot"}, "needs queries as wide as the embeddings"),
     ],

@@ -304,6 +304,7 @@ def test_maps_start_from_glorots_bound_and_words_with_length_one():
         ({"attention_heads": 4}, "there are 4 heads and 6 units"),
         ({"decoder_layers": 0}, "--decoder-layers must be 1 or more, but is 0"),
         ({"topic_fuse": "sequence", "embed_dim": 9}, "they have 9 and 6 units"),
+        ({"context": "none", "context_inclusive": True}, "--context-inclusive belongs to --context target"),
     ],
 )
 def test_impossible_options_are_refused(options, message):
