@@ -335,7 +335,7 @@ decoded() {
   [[ -f $outputs.log ]] || return
   [[ ! -f $outputs.sha256 ]] || mapfile -t sums <"$outputs.sha256"
   if ((${#sums[@]} > 1)); then
-    [[ ${sums[1]} == "$(sha256sum <"$checkpoint")" ]] || return
+    [[ ! -f $checkpoint || ${sums[1]} == "$(sha256sum <"$checkpoint")" ]] || return
   else
     [[ ! $checkpoint -nt $outputs.log ]] || return
   fi
@@ -373,7 +373,7 @@ generate() {
   ((GPUS == 0)) && device=(--cpu)
   say "decoding $set with $system (fairseq-generate)"
   lay_out_test "$raw" "${TEXT:-$RUN/text-$set}"
-  rm -f "$folder/$set".{log.part,sha256}
+  rm -f "$folder/$set".{log.part,sha256,search} # an interrupted decoding is repeated
   beside_others python -P -m wean_fairseq.training.progress --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count S- --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
     fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task "$task" --source-lang src --target-lang tgt \

@@ -92,31 +92,37 @@ train_once() {
     --max-epoch "$EPOCHS" --log-format simple --log-interval 20 --log-file "$folder/train.log" ||
     stopped "training" "$folder/train.out"
   [[ -f $folder/checkpoint_best.pt ]] || die "the training ended without a checkpoint, see $folder/train.log."
-  # A training that starts or resumes logs its number of parameters.
-  if awk '/num\. shared model params/ { n = 0 } / > stop_time_hours: |and --stop-time-hours is / { n = 1 } END { exit !n }' \
-    <"$folder/train.log"; then
+  if ended_by_time "$system"; then
     say "training $system was ended by --stop-time-hours: repeat the command with a larger value to continue it"
     return
   fi
   write_state "$folder/.trained" <<<"$EPOCHS"
 }
 
+# ended_by_time SYSTEM: succeed if --stop-time-hours ended the last run of a training. Every run logs the number of
+# parameters at its start.
+ended_by_time() {
+  local log=$RUN/$1/train.log
+  [[ -f $log ]] &&
+    awk '/num\. shared model params/ { n = 0 } / > stop_time_hours: |and --stop-time-hours is / { n = 1 } END { exit !n }' <"$log"
+}
+
 # trained_epochs SYSTEM: print the number of EPOCHS with which the training of a system was finished. Print 0 if the
-# training is not finished, or if the file is invalid.
+# training is not finished, or if the file is invalid. Earlier versions wrote the file also after --stop-time-hours.
 trained_epochs() {
   local epochs='' file=$RUN/$1/.trained
-  [[ ! -f $file ]] || IFS= read -r epochs <"$file" || true
+  [[ ! -f $file ]] || ended_by_time "$1" || IFS= read -r epochs <"$file" || true
   whole_number "$epochs"
 }
 
 # keep_command FOLDER ARGUMENTS...: record the options of a training in FOLDER/command, with the last value of each.
 # Later runs with other options are refused, because they would continue a model that was trained differently. Only the
-# validation interval may change, because in some recipes it depends on EPOCHS, and the limit of time.
+# validation interval may change, because in some recipes it depends on EPOCHS. state.py ignores --stop-time-hours.
 keep_command() {
   local folder=$1 changes status=0
   shift
   changes=$(
-    without_run "$RUN" "$@" | paste -sd ' ' | sed 's/^/ /; s/ --/\n--/g' | sed -E '1d; /^--(validate-interval|stop-time-hours) /d' |
+    without_run "$RUN" "$@" | paste -sd ' ' | sed 's/^/ /; s/ --/\n--/g' | sed '1d; /^--validate-interval /d' |
       awk '{ last[$1] = $0 } END { for (option in last) print last[option] }' | LC_ALL=C sort |
       python -P -m wean_fairseq.training.state "$folder/command" ${only_check:+--check}
   ) || status=$?

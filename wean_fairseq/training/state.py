@@ -24,6 +24,7 @@ from ..storage.files import open_growing, read_regular, sha256_of, write_text
 from ..storage.run_settings import HASH, LOCK
 from .defaults import ARCHS_OF
 
+_LIMITS = {"--stop-time-hours"}  # options that may change, because they only end a training
 CHANGED = 3  # exit status if settings have changed
 # names of files, and of folders, in a work folder
 _FILE = re.compile(r"settings|command|published|\.trained|.*\.(json|jsonl|md|source|log|out|txt|pt|src|tgt|lock)")
@@ -112,7 +113,7 @@ def compare_settings(file: Path, lines: list[str]) -> list[str]:
     return [
         _change(name, recorded.get(name), values.get(name))
         for name in dict.fromkeys([*recorded, *values])
-        if recorded.get(name) != values.get(name)
+        if recorded.get(name) != values.get(name) and name.partition("=")[0] not in _LIMITS
     ]
 
 
