@@ -94,8 +94,8 @@ def build(options: Namespace, preparation: Preparation) -> None:
     splits = draw.assign(sizes)
     if options.question_disjoint and (empty := [split for split in sizes if split not in splits]):
         raise UserError(
-            f"{options.data} has no group of connected pairs that is small enough for {' and '.join(empty)}: ask for "
-            "larger splits, or leave out --question-disjoint."
+            f"no group of connected pairs of {options.data} fits into {', '.join(empty)}: ask for larger splits, or "
+            "leave out --question-disjoint."
         )
     preparation.left_out["not_drawn"] = splits.count("")
     preparation.write_drawn(sizes, splits, lambda: read_duplicates(table))

@@ -42,9 +42,15 @@ def checked(name: str, value: object, kind: Any, where: str = "") -> Any:
 
 
 def check_fields(settings: Any) -> None:
-    """Raise ``UserError`` if a field of a dataclass has a value that is not of the field's type."""
+    """Raise ``UserError`` if a field of a dataclass has a value that is not of the field's type.
+
+    Numbers of NumPy and paths are accepted like Python's numbers and text.
+    """
     for name, kind in get_type_hints(type(settings), include_extras=True).items():
-        checked(name, getattr(settings, name), kind)
+        value = getattr(settings, name)
+        if type(value).__module__ == "numpy":
+            value = value.item()
+        checked(name, os.fspath(value) if isinstance(value, os.PathLike) else value, kind)
 
 
 def flag(name: str) -> str:

@@ -45,7 +45,7 @@ def test_a_training_does_not_resume_from_an_average(data: Path, folder: Path, tm
     result = start("--restore-file", average, expect_success=False)
     assert_one_sentence(result, f"{average} is an average of checkpoints", "give it as --finetune-from-model")
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.pt")} == before
-    assert "average of checkpoints" not in start("--finetune-from-model", average, name="new").out
+    assert "average of checkpoints" not in start("--finetune-from-model", f"{tmp_path}/./average.pt", name="new").out
     reset = [f"--reset-{part}" for part in ("optimizer", "lr-scheduler", "dataloader", "meters")]
     assert "average of checkpoints" not in start("--restore-file", average, *reset, name="reset").out
     start("--no-save-optimizer-state", name="short")

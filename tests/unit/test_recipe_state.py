@@ -322,7 +322,7 @@ def test_a_run_directory_holds_only_its_own_files(tmp_path: Path, kind: str, nam
 
 
 @pytest.mark.parametrize("kind", ["FIFO", "device", "missing file"])
-def test_a_lock_that_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+def test_a_lock_that_is_not_a_file_is_reported(tmp_path: Path, kind: str) -> None:
     lock = tmp_path / "run" / ".run.lock"
     lock.parent.mkdir()
     irregular(kind, lock, tmp_path / "mine.txt")

@@ -296,8 +296,8 @@ def _check_fits(choice: Choice | None, trainer: Any) -> None:
 
 def _check_optimizer_state(choice: Choice, cfg: CheckpointConfig) -> None:
     """Refuse to resume from an average, and warn of a checkpoint without a state of the optimiser."""
-    starts = {str(start) for start in (getattr(cfg, "continue_once", None), cfg.finetune_from_model) if start}
-    if cfg.reset_optimizer or str(choice.path) in starts:
+    starts = {Path(start) for start in (getattr(cfg, "continue_once", None), cfg.finetune_from_model) if start}
+    if cfg.reset_optimizer or choice.path in starts:
         return
     if is_average(choice.state):
         raise UserError(

@@ -75,7 +75,7 @@ class TextSettings:
     topics: bool = False
 
     def __post_init__(self) -> None:
-        """Reject values that no step knows with ``UserError``. The language becomes part of a file name."""
+        """Raise ``UserError`` for a wrong type, choice or language. The language becomes part of a file name."""
         check_fields(self)
         if not re.fullmatch("[a-z]{2,3}", self.language):
             raise UserError(f"{self.language!r} is not a language: give two letters such as en, de or fr.")

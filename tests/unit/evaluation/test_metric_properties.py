@@ -3,6 +3,7 @@
 import math
 import re
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,6 +108,11 @@ def test_texts_of_other_lengths_are_refused(name: str) -> None:
 def test_settings_that_no_metric_has_are_refused(values: dict, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         MetricSettings(**values)
+
+
+def test_numbers_of_numpy_and_paths_are_settings() -> None:
+    values = {"alpha": np.float64(0.5), "max_tokens": np.int64(5), "bert_model": Path("x"), "lowercase": np.True_}
+    assert MetricSettings(**values).alpha == 0.5
 
 
 @pytest.mark.parametrize("name", PERFECT)

@@ -621,7 +621,7 @@ def test_quora_pairs_in_one_group_have_no_disjoint_splits(tmp_path, capsys):
     data = write_quora(tmp_path / "q.tsv", "\t", chain)
     sizes = ["--train", 10, "--valid", 2, "--test", 3]
     assert run("quora", "--data", data, "--output", tmp_path / "out", *sizes, "--question-disjoint") != 0
-    assert "small enough for test and valid and train: ask for larger splits" in capsys.readouterr().err
+    assert "fits into test, valid, train: ask for larger splits" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -54,7 +54,7 @@ class MetricSettings:
     operation: Literal["", "add", "keep", "delete"] = ""
 
     def __post_init__(self) -> None:
-        """Raise ``UserError`` if a value is not one of the choices or is outside its range."""
+        """Raise ``UserError`` if a value has another type, is not one of the choices or is outside its range."""
         check_fields(self)
 
     @property
