@@ -1,5 +1,7 @@
 """Load sentence pairs, check them with clear error messages, and apply the two length limits of the WEAN releases."""
 
+import glob
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -147,11 +149,15 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
 def dictionary_file(path: Path) -> Path:
     """Return the file of a dictionary. With ``fairseq-preprocess --only-source``, return the source's file.
 
+    A path with another form than ``dict.LANGUAGE.txt`` was named by the user and is returned.
+
     If the model has two dictionaries, it is rejected later, because its checkpoint records the words of both.
     """
-    language = path.name.split(".")[1]
+    named = re.fullmatch(r"dict\.(.+)\.txt", path.name)
     dictionaries = list(path.parent.glob("dict.*.txt"))
-    if path.is_file() or len(dictionaries) != 1 or any(path.parent.glob(f"*-*.{language}*")):
+    if named is None or path.is_file() or len(dictionaries) != 1:
+        return path
+    if any(path.parent.glob(f"*-*.{glob.escape(named[1])}*")):
         return path
     return dictionaries[0]
 

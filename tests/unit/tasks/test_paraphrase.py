@@ -12,6 +12,7 @@ from fairseq.token_generation_constraints import pack_constraints
 
 from tests.model_contract import EOS, build_model, make_dictionary
 from tests.processors import needs_int8
+from wean_fairseq.data.pairs import dictionary_file
 from wean_fairseq.errors import UserError
 from wean_fairseq.search.fast_generator import FastSequenceGenerator
 from wean_fairseq.search.generator import PaperSequenceGenerator
@@ -212,6 +213,14 @@ def test_sources_alone_take_the_dictionary_of_the_sources(data):
     assert task.target_dictionary is task.source_dictionary
     assert [len(task.dataset("test")[index]["source"]) for index in range(3)] == [4, 10, 2]
     assert task.dataset("test")[0]["target"] is None
+
+
+def test_a_dictionary_that_the_user_names_is_not_replaced(tmp_path):
+    """Only a missing ``dict.LANGUAGE.txt`` may be the one dictionary of sources, not ``--srcdict vocab``."""
+    (tmp_path / "dict.src.txt").touch()
+    (tmp_path / "words").touch()
+    for name, found in (("words", "words"), ("none", "none"), ("a.b", "a.b"), ("dict.tgt.txt", "dict.src.txt")):
+        assert dictionary_file(tmp_path / name) == tmp_path / found
 
 
 @pytest.mark.parametrize("written", ["zebra", "w1 zebra yak", "<unk>"])
