@@ -39,7 +39,7 @@ class GuardedConfig(TranslationConfig):
     """Options of the translation task, of the check for divergence, and of the precision."""
 
     loss_limit: float = option(
-        1000.0, "stop when the loss of a batch is NaN or above this value in nats per token; 0 = no limit"
+        1000.0, "stop when the loss of a batch is NaN or above this value in nats per token; 0 = no limit", least=0
     )
     tf32: bool = option(
         False, "round the factors of float32 products and recurrent networks to TF32 on a GPU: faster, but not exact"

@@ -553,3 +553,8 @@ def test_an_impossible_number_of_slots_is_refused(data):
     for slots, limit in ((-2, "from -1 to 100000"), (1 << 40, "at most 100000")):
         with pytest.raises(UserError, match=f"--oov-slots must be {limit}, but is {slots}"):
             make_task(data, oov_slots=slots)
+
+
+def test_a_negative_loss_limit_is_refused_before_the_training(data):
+    with pytest.raises(UserError, match="--loss-limit must be 0 or more, but is -1"):
+        make_task(data, loss_limit=-1.0)
