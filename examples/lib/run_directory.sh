@@ -21,7 +21,7 @@ is_settings() {
 # and the settings could be only in the directories of seeds and data sets.
 is_run() {
   local file
-  if [[ (-e $TABLE/.run.lock || -L $TABLE/.run.lock) && ! -f $TABLE/.run.lock ]]; then
+  if [[ (-e $TABLE/.run.lock || -L $TABLE/.run.lock) && ! -f $TABLE/.run.lock && ! -d $TABLE/.run.lock ]]; then
     die "$TABLE/.run.lock is not a file: remove it, and start again."
   fi
   ! grep -qsxF -- "$run_mark" "$TABLE/.run.lock" || return 0
