@@ -156,9 +156,9 @@ class ParaphraseTask(SearchingTask):
             slots = DEFAULT_SLOTS if copies else 0
         given = {"oov_slots": slots > 0, "copy_provenance": self.cfg.copy_provenance is not None}
         given["copy_fold_case"] = self.cfg.copy_fold_case and not from_checkpoint  # earlier versions ignored it
-        if not copies and any(given.values()):
-            unused = next(option_name for option_name, is_given in given.items() if is_given)
-            raise UserError(f"{flag(unused)} is for archs that copy words, and {name} does not: leave it out.")
+        unused = [flag(option_name) for option_name, is_given in given.items() if is_given and not copies]
+        if unused:
+            raise UserError(f"{unused[0]} is for archs that copy words, and {name} does not: leave it out.")
         if slots and self.source_dictionary is not self.target_dictionary:
             raise UserError(
                 f"{name} copies words from the source to the target, but the data has two dictionaries: "
