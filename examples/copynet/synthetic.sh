@@ -11,7 +11,7 @@
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch enc_dec}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=2}" "${GENERATE:=--rules 10 --train-per-rule 100 --test-per-rule 4}"
-: "${EPOCHS:=24}" "${GENERATE:=}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}" "${DROPOUT:=0.3}"
+: "${EPOCHS:=24}" "${GENERATE:=}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}" "${DROPOUT:=0.3}" "${EVALUATE:=500}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
@@ -24,6 +24,11 @@ search=(--search-preset copynet)
 # The paper does not describe the training, so Adam with a learning rate of 0.001 is used as in the authors' code. With
 # dropout 0.1, CopyNet overfits its 20,000 instances and copies slightly less accurately.
 optimisation=(--optimizer fused_adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout "$DROPOUT" --no-epoch-checkpoints)
+# The loss cannot select the best checkpoint. While the outputs improve, it grows: the model becomes confident where the
+# source does not determine the boundary between x and y. Therefore the model is validated only at the end, or by BLEU
+# of greedy outputs if PATIENCE is set.
+validation=(--validate-interval "$EPOCHS")
+[[ -z ${PATIENCE:-} ]] || validate_by_bleu "$EVALUATE" 57
 
 remember "size=${size[*]}"
 prepare copynet_rules --seed "$SEED" "${size[@]}"
@@ -33,10 +38,7 @@ decay_linearly "$RATE" "$BATCH"
 for system in $SYSTEMS; do
   features=()
   [[ $system == enc_dec ]] || features=(--location-width 57 --attention-coverage)
-  # The model is validated only at the end, because the loss cannot select the best checkpoint. While the outputs
-  # improve, the loss grows: the model becomes confident where the source does not determine the boundary between x
-  # and y.
-  train "$system" "$system" "${features[@]}" "${schedule[@]}" "${optimisation[@]}" --validate-interval "$EPOCHS"
+  train "$system" "$system" "${features[@]}" "${schedule[@]}" "${optimisation[@]}" "${validation[@]}"
   generate "$system" test --beam "$BEAM" --max-len-b 57
 done
 samples test 20
