@@ -164,6 +164,10 @@ def record_command(argv: list[str]) -> str:
     inputs = [args.evaluation, *args.data, *args.trainings, *args.curves]
     outputs = {f"--experiment {args.experiment}:": path, "curves": curves_path if args.curves else None}
     check_outputs(outputs, inputs, overwrite=args.overwrite)
+    if not args.curves and curves_path.exists():
+        raise UserError(
+            f"{curves_path} has the curves of an earlier result of this name: give --curves, or move this file."
+        )
     evaluation = read_typed_json(args.evaluation, dict[str, Any])
     if isinstance(names := evaluation.get("sets"), dict):
         raise UserError(

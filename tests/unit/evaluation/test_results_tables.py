@@ -149,12 +149,24 @@ def test_files_of_the_same_runs_are_recorded(old: str) -> None:
     assert json.loads(Path("results/demo.json").read_text(encoding="utf-8"))["seeds"] == [3, 4]
 
 
+def test_curves_of_an_earlier_result_do_not_stay_beside_a_new_one(capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(3)
+    assert record("--seed", "3", "--curves", "3.tsv") == 0
+    before = {path: path.read_bytes() for path in Path("results").iterdir()}
+    capsys.readouterr()
+    assert record("--seed", "3") == 2
+    message = "demo.curves.tsv has the curves of an earlier result of this name: give --curves, or move this file."
+    assert message in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in Path("results").iterdir()} == before
+
+
 def test_committed_results_can_be_recorded_again() -> None:
     """Split every file of results/ into the files from which it was recorded, and record it again."""
     for path in sorted((Path(results.__file__).parents[2] / "results").glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
         seeds = content.get("seeds", [content["seed"]])
         Path("scores.json").write_text(json.dumps(content["evaluation"]), encoding="utf-8")
+        Path("results/demo.curves.tsv").unlink(missing_ok=True)
         options = ["--seed", *map(str, seeds)]
         if trainings := content.get("trainings"):
             options.append("--trainings")
@@ -210,6 +222,7 @@ def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFi
     caption = "seeds 3, 4. Scores with ± are means over the seeds, with 95% t intervals."
     assert caption in Path("doc.md").read_text(encoding="utf-8")
     write_scores(runs=1)
+    Path("results/demo.curves.tsv").unlink()
     assert record("--seed", "3", "--trainings", "3.json") == 0
     assert "runs" not in json.loads(Path("results/demo.json").read_text(encoding="utf-8"))["trainings"]["X"]
 
