@@ -29,6 +29,11 @@ from ..storage.files import no_file, read_regular
 from ..storage.run_settings import LOCK, is_settings
 from .dumps import kind_of_dump
 
+# For each text that was scored: its name in messages, and the effect on a report if it is lost.
+_TEXTS = {
+    "source": ("source sentences", "no samples are shown"),
+    "references": ("references", "the samples are shown without them"),
+}
 _DEPTH = 4  # maximum depth at which run directories are searched
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
 _SET = re.compile(r"[^/\x00-\x1f\x7f-\x9f\u2028\u2029]{1,50}")  # names of test sets, which are also names of folders
@@ -316,11 +321,16 @@ def _find_texts(run: Run, test: ScoredSet, set_name: str) -> None:
     places = [f"plain-{set_name}", f"text-{set_name}", "text"]
     texts = {
         role: read_lines(path)
-        for role in ("source", "references")
+        for role in _TEXTS
         for file in files.get(role, [])[:1]
         if (path := _locate(run, file, places)) is not None
     }
     test.sources, test.references = texts.get("source", []), texts.get("references", [])
+    for role, (words, effect) in _TEXTS.items():
+        if files.get(role) and role not in texts:
+            run.problems.append(
+                f"{test.name}: the {words} that were scored are not in the run directory, or have changed since: {effect}."
+            )
     lost = []
     for file in files.get("systems", []):
         name = file.system or ""

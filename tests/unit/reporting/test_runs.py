@@ -162,6 +162,21 @@ def test_outputs_that_changed_after_scoring_are_not_shown(tmp_path):
     )
 
 
+@pytest.mark.parametrize("side", ["src", "tgt"])
+def test_a_text_that_changed_after_scoring_is_named(tmp_path: Path, side: str) -> None:
+    folder = make_run(tmp_path / "run")
+    (text,) = {path.resolve() for path in folder.rglob(f"test.{side}")}
+    text.write_text(text.read_text().rpartition("\n")[0])
+    (problem,) = read_run(folder).problems
+    lost, effect = {
+        "src": ("source sentences", "no samples are shown"),
+        "tgt": ("references", "the samples are shown without them"),
+    }[side]
+    assert problem == (
+        f"test: the {lost} that were scored are not in the run directory, or have changed since: {effect}."
+    )
+
+
 def test_a_system_that_its_scores_call_otherwise_keeps_its_log(tmp_path):
     folder = make_run(tmp_path / "run")
     score(folder, f"Ours={folder / 'transformer' / 'test.log'}", preset="paper:cdnpg-fixed")
