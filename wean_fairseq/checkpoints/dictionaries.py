@@ -25,6 +25,7 @@ def load_dictionary(path: str) -> Dictionary:
         check_size(path)
         dictionary = Dictionary.load(path)
         wrong = "a line has no word" if "" in dictionary.indices else None
+        wrong = "a word has a negative count" if min(dictionary.count) < 0 else wrong
     except OSError as error:
         wrong = str(error.strerror)
     except Exception as error:  # noqa: BLE001 - fairseq replaces UnicodeError by Exception

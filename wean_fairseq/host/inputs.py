@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NoReturn
 
+from ..checkpoints.dictionaries import load_dictionary
 from ..console import counted, end_with_parent
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
@@ -183,6 +184,8 @@ def preprocess(original: Original, args: Any) -> Any:
             raise UserError(
                 f"{file} cannot be read ({error.strerror}): give fairseq-preprocess a text file."
             ) from error
+        if file in (args.srcdict, args.tgtdict):
+            load_dictionary(file)
     _check_texts(prefixes, sides)
     _preprocessing.set()
     try:

@@ -129,6 +129,24 @@ def test_fairseq_preprocess_refuses_a_byte_order_mark(preprocess, tmp_path):
     assert not (tmp_path / "bin").exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"a 1\na 2\n", "Duplicate word found when loading Dictionary"),
+        (b"a 1\n 2\n", "a line has no word"),
+        (b"a 1\nb -2\n", "a word has a negative count"),
+        (b"a 1\nb two\n", "Incorrect dictionary format"),
+        (b"a 1\n\xff 2\n", "Incorrect encoding detected in"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--srcdict", "--tgtdict"])
+def test_fairseq_preprocess_refuses_a_broken_dictionary(preprocess, tmp_path, option, content, reason):
+    (tmp_path / "words.txt").write_bytes(content)
+    with pytest.raises(UserError, match=rf"words\.txt is not a dictionary \({reason}.*\): restore it, or preprocess"):
+        preprocess(option, str(tmp_path / "words.txt"))
+    assert not (tmp_path / "bin").exists()
+
+
 def test_fairseq_preprocess_names_what_it_cannot_use(preprocess, tmp_path):
     with pytest.raises(UserError, match=f"--workers must be from 1 to {MOST_PROCESSES}, but is 0"):
         preprocess("--workers", "0")
