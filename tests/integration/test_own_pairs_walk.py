@@ -124,6 +124,8 @@ def test_changed_inputs_and_settings_are_refused(walked: tuple[Path, str]) -> No
     assert "CASE takes one value, but is keep truecase" in refused(folder, CASE="keep truecase")
     assert "UNIT=characters has none: leave BPE out" in refused(folder, UNIT="characters", BPE="9")
     assert "of fairseq-generate (--bea x): unrecognized arguments: --bea x" in refused(folder, SEARCH_FLAGS="--bea x")
+    impossible = refused(folder, SEARCH_FLAGS="--beam 0")
+    assert "SEARCH_FLAGS must be options of fairseq-generate (--beam 0): --beam must be from 1 to" in impossible
 
 
 def test_outputs_that_were_edited_are_not_scored(walked: tuple[Path, str]) -> None:
