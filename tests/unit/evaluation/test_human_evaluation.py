@@ -340,6 +340,16 @@ def test_spoilt_sheets_are_refused_by_name(tmp_path: Path, pattern: str, replace
         read_ratings(design, paths)
 
 
+def test_empty_rows_below_a_sheet_are_left_out(tmp_path: Path) -> None:
+    """Spreadsheet programs save a row that was cleared as separators alone."""
+    design = study(tmp_path)
+    paths = [fill_in(tmp_path / f"rater-{number}.csv", lambda *_: "3") for number in (1, 2)]
+    expected = read_ratings(design, paths)
+    with paths[0].open("a", encoding="utf-8") as sheet:
+        sheet.write(",,,,\r\n , ,\r\n")
+    assert read_ratings(design, paths) == expected
+
+
 def change_texts(path: Path, columns: list[str], change) -> None:
     """Replace the cells of these columns by ``change(cells)``, and keep the other cells in their rows."""
     with path.open(encoding="utf-8", newline="") as handle:

@@ -74,7 +74,8 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
         ) from None
     # The columns are checked first, then the rater, the items and the answers. Each check relies on the previous
     # checks.
-    heading, *rows = [row for row in table if row] or [[]]
+    # Spreadsheet programs may save empty rows below the table.
+    heading, *rows = [row for row in table if any(cell.strip() for cell in row)] or [[]]
     if not rows:
         raise UserError(f"{path} has no rows of answers; give a sheet that a rater has completed.")
     times = Counter(heading)
