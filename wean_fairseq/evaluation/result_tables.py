@@ -61,7 +61,9 @@ def tables_command(argv: list[str]) -> str:
 def fill(text: str, folder: PathLike, document: PathLike) -> str:
     """Return a document in which all tables are generated again."""
     filled = {block.start() for block in _BLOCK.finditer(text)}
-    wrong = next((found.start() for found in re.finditer("<!-- results:", text) if found.start() not in filled), None)
+    wrong = next(
+        (found.start() for found in re.finditer(r"<!--\s*results\s*:", text) if found.start() not in filled), None
+    )
     if wrong is not None:
         line = text.count("\n", 0, wrong) + 1
         raise UserError(

@@ -159,6 +159,8 @@ def record_command(argv: list[str]) -> str:
     args = parser.parse_args(argv)
     if not _NAME.fullmatch(args.experiment):
         raise UserError(f"{args.experiment!r} is not a file name; use letters, digits, '_', '.' and '-'.")
+    if not args.command.strip():
+        raise UserError("--command is empty; give the command that reproduces the result.")
     path = Path(args.results, f"{args.experiment}.json")
     curves_path = path.with_suffix(".curves.tsv")
     inputs = [args.evaluation, *args.data, *args.trainings, *args.curves]

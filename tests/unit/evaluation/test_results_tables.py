@@ -456,6 +456,7 @@ def test_line_ends_of_a_document_are_kept(end: str) -> None:
         ("<!-- results: demo " * 50_000, "has no <!-- /results --> after it"),
         ("a\nb <!-- results: demo --> c\n<!-- /results -->\n", "doc.md, line 2: a results marker"),
         ("<!-- results: demo  bleu -->\n<!-- /results -->\n", "or is not of the form <!-- results: NAME METRICS -->"),
+        ("<!--results: demo-->\n<!-- /results -->\n", "or is not of the form <!-- results: NAME METRICS -->"),
         ("<!-- results:demo -->\n<!-- /results -->\n", "or is not of the form <!-- results: NAME METRICS -->"),
         ("<!-- results: absent -->\n<!-- /results -->\n", "absent.json does not exist"),
         ("<!-- results: demo sari -->\n<!-- /results -->\n", "demo has no metric sari; choose from bleu, d"),
@@ -508,6 +509,11 @@ def test_bad_records(capsys: pytest.CaptureFixture[str], content: str, experimen
     Path("bad.json").write_text(content, encoding="utf-8")
     assert main(["record", "bad.json", "--experiment", experiment, "--command", "x", "--seed", "1"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_record_needs_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", "scores.json", "--experiment", "new", "--command", " ", "--seed", "1"]) == 2
+    assert "--command is empty; give the command that reproduces the result." in capsys.readouterr().err
 
 
 def scores_of(name: str, bleu: float, source: str = "a" * 64, signature: str = "sig") -> dict[str, Any]:
