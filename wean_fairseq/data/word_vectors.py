@@ -118,7 +118,8 @@ def _parts(line: str, where: str, dim: int) -> tuple[str, list[str]]:
 
 def _vector(numbers: list[str], where: str) -> np.ndarray:
     try:
-        vector = np.array(numbers, dtype=np.float32)
+        with np.errstate(over="ignore"):  # such a value becomes infinite
+            vector = np.array(numbers, dtype=np.float32)
         if np.isfinite(vector).all() and not any("_" in number for number in numbers):  # Python reads 1_0 as 10
             return vector
     except ValueError:

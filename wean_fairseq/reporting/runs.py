@@ -329,7 +329,8 @@ def _find_texts(run: Run, test: ScoredSet, set_name: str) -> None:
     for role, (words, effect) in _TEXTS.items():
         if files.get(role) and role not in texts:
             run.problems.append(
-                f"{test.name}: the {words} that were scored are not in the run directory, or have changed since: {effect}."
+                f"{test.name}: the {words} that were scored are not in the run directory, or have changed since: "
+                f"{effect}."
             )
     lost = []
     for file in files.get("systems", []):

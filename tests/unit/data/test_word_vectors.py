@@ -91,6 +91,7 @@ def test_bytes_that_are_no_text_hurt_no_other_word(tmp_path):
         (["3 3", "the 1 2 3", "w1 1 2 3"], "is damaged: its first line says 3 vectors, but it has 2: copy or"),
         (["1 3", "the 1 2 3", "w1 1 2 3"], "is damaged: its first line says 1 vectors, but it has 2: copy or"),
         (["2 3"], "is damaged: its first line says 2 vectors, but it has 0: copy or"),
+        (["w1 1 1e39 3"], "line 1 is broken: not all of its 3 values are finite numbers"),
         (["w1 1 two 3"], "line 1 is broken: not all of its 3 values are finite numbers"),
         (["2 3", "w1 1 2_0 3"], "line 2 is broken: not all of its 3 values are finite numbers"),
         (["2 3", "w1 1 nan 3"], "line 2 is broken: not all of its 3 values are finite numbers"),
