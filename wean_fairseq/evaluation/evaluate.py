@@ -70,6 +70,8 @@ def evaluate(
     oddities = find_oddities(systems, corpus, are_outputs)
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
+    if whole := [column.key for column in usable if corpus.groups and not column.metric.additive]:
+        warnings.append(f"not scored by --groups, because they count over the whole output: {', '.join(whole)}.")
     outputs: dict[str, list[SystemOutput]] = {}
     if corpus.sources is not None and corpus.copyable:
         outputs[COPY_ROW] = [SystemOutput(COPY_ROW, [[line] for line in corpus.sources], "")]

@@ -171,7 +171,10 @@ def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) ->
     """
     metric = build_metric(name, settings)
     if metric.direction != "higher" or metric.wants_nbest > 1:
-        raise UserError(f"--metric {name} does not say which hypothesis is better; take for example bleu or sari.")
+        raise UserError(
+            f"--metric {name} cannot choose a search; give a metric of one hypothesis whose higher scores are better, "
+            "such as bleu or sari."
+        )
     if metric.needs_source and corpus.sources is None:
         raise UserError(f"--metric {name} compares with the source; give that of the tuning set with --src.")
     return metric

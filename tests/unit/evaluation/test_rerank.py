@@ -219,8 +219,11 @@ def test_copied_words_and_pieces_are_put_back_before_scoring(run: Run) -> None:
             "--tune: the name '5' is given twice; give each FILE its own name.",
         ),
         (("--tune", "5=t5", "--ref", "ref", "--metric", "sari"), "give that of the tuning set with --src."),
-        ((*TUNE, "--metric", "copy-rate"), "--metric copy-rate does not say which hypothesis is better"),
-        ((*TUNE, "--metric", "exact@10"), "--metric exact@10 does not say which hypothesis is better"),
+        (
+            (*TUNE, "--metric", "copy-rate"),
+            "--metric copy-rate cannot choose a search; give a metric of one hypothesis",
+        ),
+        ((*TUNE, "--metric", "exact@10"), "--metric exact@10 cannot choose a search; give a metric of one hypothesis"),
         ((*TUNE, "--metric", "wer"), "unknown metric 'wer'"),
         ((*TUNE, "--ranks", "3"), "t5 has at most 2 hypotheses of a sentence but --ranks is 3; run fairseq-generate"),
         ((*TUNE, "--test", "5=e5", "12=e12"), "--test without --output; give both"),
