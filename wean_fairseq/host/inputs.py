@@ -74,12 +74,14 @@ os.register_at_fork(after_in_child=lambda: end_with_parent() if _preprocessing.i
 
 
 def _check_texts(prefixes: Sequence[str], sides: Sequence[str | None]) -> None:
-    """Refuse prepared texts that have changed, and two sides with different numbers of lines."""
+    """Refuse prepared texts that have changed, texts without lines, and sides with different numbers of lines."""
     for prefix in filter(None, prefixes):
         texts = [f"{prefix}.{side}" if side else prefix for side in sides]
         for text in texts:
             check_prepared(Path(text).parent, [Path(text).name])
         numbers = [count_lines(text) for text in texts]
+        if 0 in numbers:
+            raise UserError(f"{texts[numbers.index(0)]} has no lines: give texts with at least one sentence pair.")
         if len(set(numbers)) > 1:
             raise UserError(
                 f"{texts[0]} has {counted(numbers[0], 'line')} but {texts[1]} has {numbers[1]:,}: give texts in which "

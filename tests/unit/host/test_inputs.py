@@ -114,6 +114,21 @@ def test_fairseq_preprocess_refuses_sides_of_different_lengths(preprocess, tmp_p
         preprocess()
 
 
+@pytest.mark.parametrize("sides", [["src"], ["tgt"], ["src", "tgt"]])
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_fairseq_preprocess_refuses_a_text_without_lines(preprocess, tmp_path, split, sides):
+    for side in ("src", "tgt"):
+        for other in ("train", "valid", "test"):
+            (tmp_path / f"{other}.{side}").write_text("a b\nb a\n")
+    for side in sides:
+        (tmp_path / f"{split}.{side}").write_text("")
+    with pytest.raises(
+        UserError, match=rf"{split}\.{sides[0]} has no lines: give texts with at least one sentence pair"
+    ):
+        preprocess("--validpref", str(tmp_path / "valid"), "--testpref", str(tmp_path / "test"))
+    assert not (tmp_path / "bin").exists()
+
+
 def test_fairseq_preprocess_refuses_prepared_text_that_has_changed(preprocess, tmp_path):
     """All pairs were shifted, and the checksums that were written later confirmed it."""
     (tmp_path / "manifest.json").write_text('{"files": {"train.src": {"sha256": "0"}}}')
