@@ -51,6 +51,7 @@ for _least, _names in _AT_LEAST.items():
 _FILLED = {"lr", "update_freq", "path", "save_dir", "results_path", "log_file", "restore_file", "source_lang"}
 _FILLED |= {"target_lang", "train_subset", "valid_subset", "gen_subset", "adam_betas", "input", "destdir"}
 _FILLED |= {"best_checkpoint_metric", "finetune_from_model"}
+_HIGHER_IS_BETTER, _LOWER_IS_BETTER = {"bleu", "reward"}, {"loss", "nll_loss", "ppl"}  # values of a validation
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the options of an arch that are sizes
 _MOST_LAYERS = 1000
 _SHARES = ("dropout", "layerdrop")  # suffixes of the options of an arch that are shares between 0 and 1
@@ -155,6 +156,8 @@ def _check_saving(saving: Any, data: Any, limits: Any) -> None:
     validates = not data.disable_validation  # without a validation, no checkpoint is the best
     if saving.patience > 0 and not validates:
         raise UserError("--patience counts validations, and --disable-validation has none: leave one of them out.")
+    if validates:
+        _check_direction(saving.best_checkpoint_metric, saving.maximize_best_checkpoint_metric)
     every = [saving.save_interval] * (not (saving.no_last_checkpoints and saving.no_epoch_checkpoints))
     both = 1 if data.validate_interval_updates else data.validate_interval
     every += [math.lcm(saving.save_interval, both)] * validates
@@ -166,6 +169,20 @@ def _check_saving(saving: Any, data: Any, limits: Any) -> None:
             "this training would save no checkpoint, because of --no-last-checkpoints, --no-epoch-checkpoints, "
             "--disable-validation, or --save-interval or --validate-interval above --max-epoch: leave one of them out, "
             "or give --no-save."
+        )
+
+
+def _check_direction(metric: str, highest: bool) -> None:
+    """Refuse options that keep the worst checkpoint instead of the best."""
+    if metric in _HIGHER_IS_BETTER and not highest:
+        raise UserError(
+            f"--best-checkpoint-metric {metric} would keep the checkpoint with the lowest {metric}: add "
+            "--maximize-best-checkpoint-metric."
+        )
+    if metric in _LOWER_IS_BETTER and highest:
+        raise UserError(
+            f"--maximize-best-checkpoint-metric would keep the checkpoint with the highest {metric}: leave it out, or "
+            "give another --best-checkpoint-metric."
         )
 
 

@@ -344,6 +344,22 @@ def test_patience_without_validation_is_refused():
         check_training(sections | {"optimization": OptimizationConfig(lr=[0.1])})
 
 
+@pytest.mark.parametrize("metric", ["bleu", "reward", "loss", "nll_loss", "ppl", "num_updates"])
+@pytest.mark.parametrize("highest", [True, False])
+@pytest.mark.parametrize("validates", [True, False])
+def test_the_worst_checkpoint_is_never_kept_as_the_best(metric, highest, validates):
+    """Without --maximize-best-checkpoint-metric, fairseq keeps the checkpoint with the lowest BLEU."""
+    saving = CheckpointConfig(best_checkpoint_metric=metric, maximize_best_checkpoint_metric=highest)
+    sections = {"checkpoint": saving, "dataset": DatasetConfig(disable_validation=not validates)}
+    sections["optimization"] = OptimizationConfig(lr=[0.1])
+    wrong = {("bleu", False), ("reward", False), ("loss", True), ("nll_loss", True), ("ppl", True)}
+    if validates and (metric, highest) in wrong:
+        with pytest.raises(UserError, match=f"would keep the checkpoint with the .* {metric}: "):
+            check_training(sections)
+    else:
+        check_training(sections)
+
+
 @pytest.mark.parametrize("text", ["nojson", "[1]", '{"beam": "x"}', '{"nope": 1}', "[" * 10**5])
 def test_search_options_of_validation_must_be_options(text):
     with pytest.raises(UserError, match="--eval-bleu-args must be a JSON object of generation options"):
