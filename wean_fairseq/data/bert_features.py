@@ -142,19 +142,38 @@ class FrozenBert:
             )
         self._model.to("cuda" if torch.cuda.is_available() else "cpu")
 
+    def count_unknown(self, lines: Iterable[Words]) -> tuple[int, int]:
+        """Return how many different words BERT reads as [UNK], and how many different words there are.
+
+        Words whose spelling is not known are not counted.
+
+        Raises:
+            UserError: if BERT cannot be loaded.
+        """
+        self._load()
+        words = {word for line in lines for word, _ in self._words(line)} - {UNKNOWN_WORD}
+        return sum(set(self._pieces(word)) == {self._tokenizer.unk_token_id} for word in words), len(words)
+
+    def _words(self, line: Words) -> Iterable[tuple[str, int]]:
+        """Return the words or topics of a line, and the number of units of each."""
+        return _joined(line) if self.separator is None else ((topic, 1) for topic in line)
+
+    def _pieces(self, word: str) -> list[int]:
+        pieces: list[int] = []
+        if word != UNKNOWN_WORD:
+            # A word that is spelt like a special token is treated as an ordinary word.
+            pieces = self._tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids
+        return pieces or [self._tokenizer.unk_token_id]  # BERT removes control characters, so there may be no pieces
+
     def _sequence(self, words: Words) -> tuple[list[int], list[slice]]:
         """Return the token ids of a line, and the positions of each word's pieces among them."""
         tokenizer = self._tokenizer
         ids: list[int] = [tokenizer.cls_token_id]
         places: list[slice] = []
-        for word, units in _joined(words) if self.separator is None else ((topic, 1) for topic in words):
+        for word, units in self._words(words):
             if places and self.separator:
                 ids.append(tokenizer.convert_tokens_to_ids(self.separator))
-            pieces: list[int] = []
-            if word != UNKNOWN_WORD:
-                # A word that is spelt like a special token is treated as an ordinary word.
-                pieces = tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids
-            pieces = pieces or [tokenizer.unk_token_id]  # BERT removes control characters, so a word may have no pieces
+            pieces = self._pieces(word)
             places += [slice(len(ids), len(ids) + len(pieces))] * units
             ids += pieces
         ids.append(tokenizer.sep_token_id)

@@ -54,11 +54,14 @@ class StoredFeatures:
         self.folder = folder
         self._splits: dict[str, tuple[np.ndarray, dict[Words, int]]] = {}
 
-    def prepare(self, split: str, lines: Iterable[Words]) -> None:
+    def prepare(self, split: str, lines: Iterable[Words], *, training: bool = False) -> None:
         """Load the features of a split from its file. If the file is missing, it is written first.
 
+        Args:
+            training: a model will learn from the split.
+
         Raises:
-            UserError: if the directory or BERT cannot be used.
+            UserError: if the directory or BERT cannot be used, or if BERT knows no word of a training split.
         """
         distinct = sorted(set(lines))
         starts = np.cumsum([0, *map(len, distinct)])
@@ -69,6 +72,7 @@ class StoredFeatures:
                 with cache.locked():
                     features = cache.read(warn=True)  # another process may have written the file in the meantime
                     if features is None:
+                        self._check_words(split, distinct, training)
                         cache.write(split, starts)
                         self.bert.release()
                         features = cache.read()
@@ -80,6 +84,18 @@ class StoredFeatures:
         if features is None:
             raise UserError(f"the features in {self.folder} differ from those written: the disk is faulty.")
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
+
+    def _check_words(self, split: str, lines: Iterable[Words], training: bool) -> None:
+        """Warn if BERT does not know most words of a split. Refuse a training split of which it knows no word."""
+        unknown, words = self.bert.count_unknown(lines)
+        read = f"the BERT in {self.bert.path} reads {unknown} of {words} different words of {split} as [UNK]"
+        if unknown == words > 0 and training:
+            raise UserError(
+                f"{read}: it is for another language, or the words are cased or tokenised differently: give another "
+                "--bert."
+            )
+        if 2 * unknown > words:
+            logger.warning(f"{read}: it cannot tell them apart")
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
         """Return the features at the word positions of a batch. They are 0 at end symbols and padding.
@@ -163,7 +179,7 @@ class BertInputs(ExtraInputs):
         lines = set(word_ids((pairs.src[index] for index in range(len(pairs.src))), self.dictionary))
         read = {tuple(self.dictionary[index] for index in line) for line in lines if 0 < len(line) <= longest}
         if read:
-            self.features.prepare(split, read)
+            self.features.prepare(split, read, training=training)
         return pairs
 
     def complete(self, batch: dict[str, Any]) -> dict[str, Any]:

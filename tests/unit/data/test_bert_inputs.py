@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import shutil
 import threading
 from collections import namedtuple
@@ -225,6 +226,35 @@ def test_a_directory_that_cannot_be_used_is_named(folder, cache):
     cache.write_text("a file")
     with pytest.raises(UserError, match=r"cannot be kept in .*cache \(File exists\): .* --bert-cache"):
         prepared(folder, cache)
+
+
+@pytest.mark.parametrize(
+    ("topics", "separator", "unknown", "words"),
+    [
+        ([("x",), ("y", "x")], "[PAD]", 2, 2),
+        ([("x", "<unk>"), ("<unk>",)], None, 1, 1),
+        ([("x@@", "y"), ("z",)], None, 2, 2),
+        ([("w1", "x"), ("y", "z")], None, 3, 4),
+    ],
+)
+def test_words_that_bert_does_not_know_are_counted(folder, cache, caplog, topics, separator, unknown, words):
+    """A BERT of another language reads every word as [UNK]. Different words without subword marks are counted."""
+    bert = CountingBert(str(folder), separator)
+    reads = f"the BERT in {folder} reads {unknown} of {words} different words of train as [UNK]"
+    if unknown == words:
+        with pytest.raises(UserError, match=re.escape(f"{reads}: it is for another language, or")):
+            StoredFeatures(bert, cache).prepare("train", topics, training=True)
+        assert (bert.read, entries(cache)) == (0, [])
+    StoredFeatures(bert, cache).prepare("train", topics)
+    assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [
+        f"{reads}: it cannot tell them apart"
+    ]
+
+
+@pytest.mark.parametrize("topics", [TOPICS, [("w1", "x")], [("<unk>",)]])
+def test_a_bert_that_knows_most_words_is_not_reported(folder, cache, caplog, topics):
+    StoredFeatures(CountingBert(str(folder)), cache).prepare("train", topics, training=True)
+    assert not [record for record in caplog.records if record.levelno == logging.WARNING]
 
 
 def test_a_full_disk_is_named_before_bert_runs(folder, cache, monkeypatch):
