@@ -57,7 +57,7 @@ PATCHES = (
           "unit/host/test_launchers.py::test_tasks_of_slurm_without_a_gpu_are_the_processes", "2525d2831a05305e"),
     # Training
     Patch("fairseq.trainer:Trainer.train_step", training.train_step,
-          "Gradients that are NaN or infinite do not name the batch, which is known only here.",
+          "Gradients that are NaN or infinite do not name the batch, and a rate that has fallen to 0 is not reported.",
           "unit/host/test_divergence.py::test_gradients_with_nan_name_their_batches", "87f11824816e5f50"),
     Patch("fairseq.data.iterators:GroupedIterator.__init__", training.group_batches,
           "A training that is resumed with another --update-freq leaves out the last batches of the epoch.",

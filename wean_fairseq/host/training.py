@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from fairseq.logging import progress_bar
 from omegaconf import DictConfig, OmegaConf
@@ -20,8 +21,10 @@ from .patches import Original
 _NO_LOGS = (".pt", ".safetensors", ".sha256")  # suffixes of files to which a log must not be appended
 _BEGINNING = 1 << 16  # a log of fairseq has a recognisable line within this number of bytes
 _OF_LOG = re.compile(rb"'_name'|\| (INFO|WARNING|ERROR) \||\bepoch \d+ ?[:|]|\"epoch\": ")  # text of such lines
+_train = logging.getLogger("fairseq_cli.train")
 # The first two loggers write into --log-file, and the third writes into preprocess.log.
-_LOGGERS = (progress_bar.logger, *(logging.getLogger(f"fairseq_cli.{name}") for name in ("train", "preprocess")))
+_LOGGERS = (progress_bar.logger, _train, logging.getLogger("fairseq_cli.preprocess"))
+_ended_schedules: WeakSet[Any] = WeakSet()  # trainers whose learning rate was reported to be 0
 
 
 def is_master(original: Original, cfg: Any) -> bool:
@@ -64,7 +67,17 @@ def _is_log(path: Path) -> bool:
 
 
 def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], *args: Any) -> Any:
-    """Run a training step. If the gradients are NaN or infinite, the error names the batches."""
+    """Run a training step. If the gradients are NaN or infinite, the error names the batches.
+
+    Warn once if the learning rate has fallen to 0. Before the first update, it may be 0 because of a warm-up.
+    """
+    updates = trainer.get_num_updates()
+    if updates > 0 and trainer.get_lr() == 0 and trainer not in _ended_schedules:
+        _ended_schedules.add(trainer)
+        _train.warning(
+            f"the learning rate is 0 after update {updates}, so that the model does not change any more: end the "
+            "training here, or give a longer schedule (such as a larger --total-num-update)"
+        )
     try:
         return original(trainer, samples, *args)
     except FloatingPointError as error:

@@ -43,8 +43,31 @@ def test_the_first_eight_sentences_of_all_batches_are_named():
 
 
 class Trainer:
-    def get_num_updates(self):
-        return 41
+    """A trainer whose learning rates are given in advance, one for each number of updates."""
+
+    def __init__(self, rates: list[float], updates: int = 0) -> None:
+        self.rates, self.updates = rates, updates
+
+    def get_num_updates(self) -> int:
+        return self.updates
+
+    def get_lr(self) -> float:
+        return self.rates[self.updates]
+
+
+@pytest.mark.parametrize(
+    ("rates", "end"),
+    [([0.0, 0.1, 0.2], None), ([0.2, 0.1, 0.0], 2), ([0.0, 0.1, 0.0, 0.0, 0.0], 2), ([0.1, 0.1], None)],
+    ids=["warm-up", "decay", "both", "constant"],
+)
+def test_a_rate_that_has_fallen_to_0_is_reported_once(
+    caplog: pytest.LogCaptureFixture, rates: list[float], end: int | None
+) -> None:
+    trainer = Trainer(rates)
+    for trainer.updates in range(len(rates)):
+        training.train_step(lambda *_: "result", trainer, [])
+    expected = [] if end is None else [f"the learning rate is 0 after update {end}, so that the model does not"]
+    assert [record.message[: len(expected[0])] for record in caplog.records] == expected
 
 
 def test_gradients_with_nan_name_their_batches():
@@ -52,7 +75,7 @@ def test_gradients_with_nan_name_their_batches():
         raise FloatingPointError("gradients are Nan/Inf")
 
     with pytest.raises(Diverged, match=r"at update 42: gradients are Nan/Inf, .* sentences 3, 4, 9"):
-        training.train_step(bad_gradients, Trainer(), [BATCH])
+        training.train_step(bad_gradients, Trainer([0.1] * 42, 41), [BATCH])
 
 
 class Task(GuardedTask):
