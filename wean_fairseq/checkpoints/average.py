@@ -42,8 +42,10 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
     result = _read_finite(paths[0])
     model = result["model"]
     sums = {name: tensor.to(torch.float64, copy=True) for name, tensor in model.items() if tensor.is_floating_point()}
+    seeds = [_random_start(result)]
     for path in paths[1:]:
         state = _read_finite(path, lazily=True)
+        seeds.append(_random_start(state))
         _check_same(result, state, str(paths[0]), str(path))
         for name, tensor in state["model"].items():
             if name in sums:
@@ -52,6 +54,7 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
                 raise UserError(
                     f"{paths[0]} and {path} cannot be averaged: {name} holds whole numbers, and they differ."
                 )
+    _warn_of_seeds(seeds, paths)
     same = same_tensors(model)
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
@@ -69,6 +72,23 @@ def _read_finite(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
     if (name := writing.not_finite(state["model"])) is not None:
         raise UserError(f"{path} has NaN or infinity in {name}, because its training diverged: average others.")
     return state
+
+
+def _random_start(state: dict[str, Any]) -> Any:
+    """Return the seed of the first parameters of a training, or None if the training began with other parameters."""
+    is_continued = options_of(state, "checkpoint").get("finetune_from_model")
+    return None if is_continued else options_of(state, "common").get("seed")
+
+
+def _warn_of_seeds(seeds: Sequence[Any], paths: Sequence[str | Path]) -> None:
+    """Warn of checkpoints that were trained from different random parameters."""
+    other = next((number for number, seed in enumerate(seeds) if seed != seeds[0]), None)
+    if other is not None and None not in seeds:
+        logger.warning(
+            f"{paths[0]} was trained with --seed {seeds[0]} and {paths[other]} with --seed {seeds[other]}: if they "
+            "began with different random parameters, their average is worse than each of them; decode with both "
+            "instead (--path A:B)"
+        )
 
 
 def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:

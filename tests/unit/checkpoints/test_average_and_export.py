@@ -134,6 +134,24 @@ def test_a_checkpoint_that_is_given_twice_is_named(tmp_path, caplog):
     assert f"{tmp_path / 'link.pt'} is given more than once, so it has more weight than the others" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("seeds", "starts", "warns"),
+    [((1, 2, 1), "", True), ((3, 3, 3), "", False), ((1, 2, 3), "start.pt", False), ((1, None, 2), "", False)],
+    ids=["others", "same", "continued", "unknown"],
+)
+def test_an_average_of_separate_trainings_is_warned_of(tmp_path, caplog, seeds, starts, warns):
+    """Trainings that continue from the same model may have different seeds. Old checkpoints may not have a seed."""
+    paths = [tmp_path / f"{number}.pt" for number in range(3)]
+    for path, seed in zip(paths, seeds, strict=True):
+        content = state()
+        content["cfg"] |= {"common": {} if seed is None else {"seed": seed}}
+        content["cfg"]["checkpoint"]["finetune_from_model"] = starts
+        torch.save(content, path)
+    average(paths, tmp_path / "average.pt")
+    expected = f"{paths[0]} was trained with --seed 1 and {paths[1]} with --seed 2: if they began with different random"
+    assert [record.message[: len(expected)] for record in caplog.records] == [expected] * warns
+
+
 def test_the_newest_are_of_different_updates_and_no_averages(tmp_path):
     for name, updates in (("checkpoint1.pt", 10), ("checkpoint2.pt", 20), ("checkpoint3.pt", 30)):
         saved(tmp_path / name, updates=updates)
