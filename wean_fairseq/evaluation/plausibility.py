@@ -108,11 +108,12 @@ class Side:
 
 
 class Texts:
-    """All texts of an evaluation in the form that the checks read.
+    """All texts of an evaluation in the form that the checks read. There may be no reference.
 
     Attributes:
         systems: one text for each run of a system.
         references: the lines of all reference files, which are concatenated.
+        first: the lines of the first reference file.
     """
 
     def __init__(self, systems: Sequence[SystemOutput], corpus: Corpus) -> None:
@@ -120,13 +121,13 @@ class Texts:
         self.corpus = corpus
         self.source = None if corpus.sources is None else Side("the source", corpus.sources)
         self.references = Side("the references", [line for text in corpus.references for line in text])
-        self.first = Side("the reference", corpus.references[0])
+        self.first = Side("the reference", corpus.references[0] if corpus.references else [])
 
     @cached_property
     def anchors(self) -> list[Anchors]:
         """The texts with which the outputs are aligned. If there is a source, it is the first one."""
-        anchors = [Anchors("reference", self.first.lines)]
-        return anchors if self.source is None else [Anchors("source", self.source.lines), *anchors]
+        source = [] if self.source is None else [Anchors("source", self.source.lines)]
+        return source + ([Anchors("reference", self.first.lines)] if self.corpus.references else [])
 
     @property
     def rewriting(self) -> Iterator[Side]:
@@ -149,9 +150,10 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
             lines = side.with_mark(mark)
             own = len(lines) / side.filled
             if own >= mark.least and own > _TIMES * share and mark.has_counterpart(texts.references.whole):
+                theirs = f" but {len(marked)} reference lines do" if texts.corpus.references else ""
                 text = (
                     f"{side.name}: {len(lines)} {'lines' if side is texts.source else 'outputs'} hold {mark.name} "
-                    f"(line {name_some(lines)}) but {len(marked)} reference lines do; {mark.advice}."
+                    f"(line {name_some(lines)}){theirs}; {mark.advice}."
                 )
                 if own >= mark.refused and side is not texts.source:
                     raise UserError(text)
@@ -182,10 +184,11 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
             numbers = [match[1] for line in side.lines if (match := find(line))]
             enough = max(_FEWEST, 0.9 * side.filled)
             if len(numbers) >= enough and len(set(numbers)) >= min(_TIMES, len(numbers) / 2):
+                theirs = f", but {usual:.0%} of the references do" if texts.corpus.references else ""
                 raise UserError(
                     f"{side.name}: {len(numbers)} of {len(side.lines)} outputs {place} with a number such as "
-                    f"{numbers[0]}, but {usual:.0%} of the references do; if these are scores or line numbers, remove "
-                    f"them, for example with {remedy}."
+                    f"{numbers[0]}{theirs}; if these are scores or line numbers, remove them, for example with "
+                    f"{remedy}."
                 )
     yield from ()
 
@@ -218,7 +221,7 @@ def check_repetition(texts: Texts) -> Iterator[str]:
         if times < max(_FEWEST, _REPEATED * len(side.lines)):
             continue
         others = [*texts.corpus.references, *([texts.source.lines] if texts.source else [])]
-        usual = max(Counter(lines).most_common(1)[0][1] for lines in others)
+        usual = max((Counter(lines).most_common(1)[0][1] for lines in others), default=1)
         if 2 * usual < times:
             yield (
                 f"{side.name}: {times} of {len(side.lines)} outputs are the same sentence ({text[:60]!r}); "
@@ -248,7 +251,7 @@ def check_cut_outputs(texts: Texts) -> Iterator[str]:
 
 def check_equal_texts(texts: Texts) -> Iterator[str]:
     """Report texts that are identical in every line."""
-    if len(texts.first.lines) < _FEWEST:
+    if any(len(side.lines) < _FEWEST for side in texts.systems):
         return
     references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}
     source = {} if texts.source is None else {"the source": texts.source.lines}
@@ -291,7 +294,7 @@ def check_alignment(texts: Texts) -> Iterator[str]:
                 break
         else:
             # if most outputs are one sentence, only `check_repetition` reports them
-            if 2 * len(set(side.lines)) > len(side.lines):
+            if texts.anchors and 2 * len(set(side.lines)) > len(side.lines):
                 roles = " and ".join(anchors.role for anchors in texts.anchors)
                 yield f"{side.name}: the outputs fit {roles} {_UNRELATED}, or the model does not read its input."
     if texts.source is not None:
@@ -312,7 +315,7 @@ def check_logs(texts: Texts) -> Iterator[str]:
 
 def check_exchange(texts: Texts) -> Iterator[str]:
     """Report systems nearer to the reference than to the source. --src and --ref may have been swapped."""
-    if texts.source is None or len(texts.corpus.references) > 1 or len(texts.first.lines) < _FEWEST:
+    if texts.source is None or len(texts.corpus.references) != 1 or len(texts.first.lines) < _FEWEST:
         return
     source, reference = texts.anchors
     lengths = [sum(map(len, anchors.words)) for anchors in (source, reference)]
@@ -393,7 +396,7 @@ def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus, are_outputs: 
 
     Args:
         systems: texts to check.
-        corpus: references and sources.
+        corpus: sources and references. There may be no reference.
         are_outputs: the texts are known to be outputs of a model, so that nothing in them is an error.
 
     Raises:

@@ -17,11 +17,12 @@ from msgspec import Struct, to_builtins
 
 from ..console import command_parser, counted, split_names, whole_number
 from ..errors import UserError
-from .alignment import LogComparison, first_difference
+from .alignment import first_difference
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
 from .metrics.registry import MetricSettings, build_metric
 from .output_reader import SystemOutput
+from .plausibility import find_oddities, plausibility_warnings
 from .score_file import format_score
 from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_output_log
 from .tables import Table
@@ -138,8 +139,7 @@ def rerank_command(argv: list[str]) -> str:
     signature = metric.get_signature().format()
     lines = [f"tuning set: {counted(len(corpus), 'sentence')}, {counted(len(corpus.references), 'reference')}", ""]
     lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
-    comparison = LogComparison(corpus.sources, corpus.references)
-    lines += [f"warning: {text}" for system in tuning for text in comparison.faults(system.name, system.logged)]
+    lines += [f"warning: {text}" for text in plausibility_warnings(find_oddities(tuning, corpus), [signature])]
     tuned_on = {Path(system.path).resolve() for system in tuning}
     for path in (system.path for system in test if Path(system.path).resolve() in tuned_on):
         lines.append(f"warning: {path} is a log of --tune and of --test; give logs of two sets.")

@@ -52,6 +52,44 @@ def test_scripts_without_spaces_meet_13a(text: str) -> None:
     assert warnings([text], ["An English sentence with one word of it: " + text[:2]]) == []
 
 
+@pytest.mark.parametrize("with_reference", [True, False])
+@pytest.mark.parametrize("with_source", [True, False])
+def test_rating_sheets_are_checked_like_scores(
+    tmp_path, monkeypatch, capsys, with_source: bool, with_reference: bool
+) -> None:
+    """The outputs are compared with what is given: source, reference, both, or only one another."""
+    monkeypatch.chdir(tmp_path)
+    generator = random.Random(5)
+    words = [f"{first}{second}" for first in "bcdfgklm" for second in ("ana", "ole", "ipu", "esto", "urim", "yx")]
+    lines = [" ".join(generator.sample(words, 7)) for _ in range(40)]
+    reference = [line.replace("yx", "ax") for line in lines]
+
+    def sheet(*outputs: list[str], study: str) -> tuple[int, str]:
+        texts = {f"{number}.txt": output for number, output in enumerate(outputs)} | {"src": lines, "ref": reference}
+        for name, text in texts.items():
+            (tmp_path / name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+        given = [f"S{number}={number}.txt" for number in range(len(outputs))]
+        more = ["--src", "src"] * with_source + ["--ref", "ref"] * with_reference
+        status = main(["sheet", "--hyp", *given, *more, "--sentences", "5", "--out", study])
+        return status, "".join(capsys.readouterr())
+
+    plain = [line.replace("a", "o") for line in lines]
+    status, said = sheet(plain, study="plain")
+    assert (status, "warning" in said) == (0, False)
+    status, said = sheet([f"{line[:3]}@@ {line[3:]}" for line in lines], study="pieces")
+    assert (status, "outputs hold" in said, (tmp_path / "pieces").exists()) == (2, True, False)
+    assert ("but 0 reference lines do" in said) == with_reference
+    status, said = sheet([f"{number / 7} {line}" for number, line in enumerate(lines)], study="numbers")
+    assert (status, "outputs begin with a number such as" in said) == (2, True)
+    assert ("but 0% of the references do" in said) == with_reference
+    status, said = sheet(plain, plain, study="twice")
+    assert (status, "S0, S1 are the same outputs, line for line; is one file given twice?" in said) == (0, True)
+    status, said = sheet([*plain[1:], plain[0]], study="shifted")
+    assert (status, "S0: the outputs are" in said) == (0, with_source or with_reference)
+    status, said = sheet(["the same sentence."] * 40, study="repeated")
+    assert (status, "S0: 40 of 40 outputs are the same sentence" in said) == (0, True)
+
+
 def test_null_characters_are_counted() -> None:
     assert warnings(["a b", "c\0d", "\0"], ["a b", "c d", "e"]) == ["A: 2 outputs hold the character NUL (line 2, 3)."]
 

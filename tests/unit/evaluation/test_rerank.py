@@ -165,6 +165,11 @@ def test_tuning_logs_in_another_order_than_the_source_are_refused(run: Run) -> N
     write_log("t5", FIVE, sources=TUNE_SOURCES)
     write_log("t12", TWELVE, sources=TUNE_SOURCES)
     assert "warning" not in run(*TUNE)[1]
+    # The other checks are those of the scores.
+    again = ("--tune", "5=t5", "6=t5", "--ref", "ref", "--src", "src")
+    assert "warning: 5, 6 are the same outputs, line for line; is one file given twice?" in run(*again)[1]
+    write_log("t5", [["the same"]] * len(FIVE), sources=TUNE_SOURCES)
+    assert "outputs are the same sentence ('the same')" in run(*TUNE, "--ranks", "1")[1]
 
 
 def test_of_equal_scores_the_first_wins(run: Run) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ...console import SEED, OneLineParser, whole_number
-from ..alignment import LogComparison
+from ..corpus import Corpus
 from ..output_reader import read_plain
+from ..plausibility import find_oddities, plausibility_warnings
 from ..system_arguments import add_system_arguments, read_systems
 from ..text_files import check_outputs, read_lines, write_atomically
 from .design import KINDS, LIKERT, Design, make_design, write_sheets
@@ -36,13 +37,12 @@ def sheet_command(argv: list[str]) -> str:
     # check only the key here, because write_sheets checks the other files
     check_outputs({"--out": Path(args.out) / "key.json"}, [], overwrite=True)
     sources = read_lines(args.src) if args.src else None
-    systems = read_systems(args, sources)
-    if args.ref:
-        systems.append(read_plain("reference", args.ref))
+    outputs = read_systems(args, sources)
+    systems = [*outputs, *([read_plain("reference", args.ref)] if args.ref else [])]
     sizes = {"num_sentences": args.sentences, "num_raters": args.raters}
     design = make_design(systems, sources, args.criteria, kind=args.kind, seed=args.seed, **sizes)
-    comparison = LogComparison(sources, [])
-    warnings = [text for system in systems for text in comparison.faults(system.name, system.logged)]
+    corpus = Corpus([system.hypotheses for system in systems[len(outputs) :]], sources)
+    warnings = plausibility_warnings(find_oddities(outputs, corpus), [])
     files = write_sheets(design, args.out)
     return (
         f"{len(design.items)} items for each of {len(design.raters)} raters; give every rater one CSV or HTML file:\n"
