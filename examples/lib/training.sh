@@ -57,25 +57,24 @@ train_tries() {
 # written.
 check_training() { only_check=yes train "$@"; }
 
-# check_search: fail with one sentence if SEARCH_FLAGS has an option unknown to fairseq-generate or an impossible value,
-# which would otherwise be reported only after the first training.
+# check_search: fail with one sentence if fairseq-generate would refuse SEARCH_FLAGS before it loads a model. Otherwise it
+# would do so only after the first training.
 check_search() {
   local flags said
   [[ -n ${SEARCH_FLAGS:-} && -z ${JOB:-}${search_is_checked:-} ]] || return 0
   read -ra flags <<<"$SEARCH_FLAGS"
   said=$(
     python -P -c '
-import sys
+import wean_fairseq
+wean_fairseq.register()
 from fairseq import options
-args = options.parse_args_and_arch(options.get_generation_parser())
-from wean_fairseq.errors import UserError
-from wean_fairseq.storage.search import check_ranges
-try:
-    check_ranges(args)
-except UserError as error:
-    sys.exit(f"error: {error}")' \
-      "$(binary_data)" --user-dir "$ROOT/wean_fairseq" --task "$task" --path none "${flags[@]}" 2>&1
-  ) || die "SEARCH_FLAGS must be options of fairseq-generate ($SEARCH_FLAGS): ${said##*error: }."
+options.parse_args_and_arch(options.get_generation_parser())' \
+      "$(binary_data)" --user-dir "$ROOT/wean_fairseq" --task "$task" --path none "${search[@]}" \
+      --beam "${BEAM:-5}" --max-len-b 10000 "${flags[@]}" 2>&1
+  ) || {
+    said=${said##*error: }
+    die "SEARCH_FLAGS cannot be given to fairseq-generate ($SEARCH_FLAGS): ${said%.}."
+  }
   search_is_checked=yes
 }
 

@@ -123,9 +123,15 @@ def test_changed_inputs_and_settings_are_refused(walked: tuple[Path, str]) -> No
     assert "EPOCHS must be a whole number of at least 1" in refused(folder, EPOCHS="abc")
     assert "CASE takes one value, but is keep truecase" in refused(folder, CASE="keep truecase")
     assert "UNIT=characters has none: leave BPE out" in refused(folder, UNIT="characters", BPE="9")
-    assert "of fairseq-generate (--bea x): unrecognized arguments: --bea x" in refused(folder, SEARCH_FLAGS="--bea x")
-    impossible = refused(folder, SEARCH_FLAGS="--beam 0")
-    assert "SEARCH_FLAGS must be options of fairseq-generate (--beam 0): --beam must be from 1 to" in impossible
+    for flags, reason in {
+        "--bea x": "unrecognized arguments: --bea x",
+        "--beam 0": "--beam must be from 1 to 2147483647, but is 0",
+        "--nbest 9": "--nbest 9 is more than the 5 hypotheses of --beam: raise --beam",
+        "--sampling": "--search-preset wean is plain beam search and does not",
+    }.items():
+        said = refused(folder, SEARCH_FLAGS=flags)
+        assert f"SEARCH_FLAGS cannot be given to fairseq-generate ({flags}): {reason}" in said
+        assert said.endswith(".\n") and not said.endswith("..\n")
 
 
 def test_outputs_that_were_edited_are_not_scored(walked: tuple[Path, str]) -> None:

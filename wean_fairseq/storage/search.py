@@ -117,14 +117,6 @@ def kinds_of(args: Any) -> list[str]:
     return [name for name, default in _KINDS.items() if getattr(args, name, default) not in (default, None)]
 
 
-def check_ranges(args: Any) -> None:
-    """Check the value of each generation option alone. Raise ``UserError`` if one is invalid. The message names it."""
-    for name, (least, most) in RANGES.items():
-        check_range(name, values_of(getattr(args, name, None)), least, most)
-    if math.isnan(getattr(args, "unkpen", 0)):
-        raise UserError("--unkpen must be a number, but is nan.")
-
-
 def check_generation(args: Any, words: int, preset: str = "fairseq") -> None:
     """Check the options of a search. Raise ``UserError`` if one is invalid. The message names it.
 
@@ -133,7 +125,10 @@ def check_generation(args: Any, words: int, preset: str = "fairseq") -> None:
         words: size of the target dictionary.
         preset: value of ``--search-preset``.
     """
-    check_ranges(args)
+    for name, (least, most) in RANGES.items():
+        check_range(name, values_of(getattr(args, name, None)), least, most)
+    if math.isnan(getattr(args, "unkpen", 0)):
+        raise UserError("--unkpen must be a number, but is nan.")
     if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):
         raise UserError(f"--min-len {getattr(args, 'min_len', 1)} is longer than --max-len-b {args.max_len_b} allows.")
     for name, default in _OF_OTHER_TASKS.items():
