@@ -51,7 +51,6 @@ for _least, _names in _AT_LEAST.items():
 _FILLED = {"lr", "update_freq", "path", "save_dir", "results_path", "log_file", "restore_file", "source_lang"}
 _FILLED |= {"target_lang", "train_subset", "valid_subset", "gen_subset", "adam_betas", "input", "destdir"}
 _FILLED |= {"best_checkpoint_metric", "finetune_from_model"}
-_HIGHER_IS_BETTER, _LOWER_IS_BETTER = {"bleu", "reward"}, {"loss", "nll_loss", "ppl"}  # values of a validation
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the options of an arch that are sizes
 _MOST_LAYERS = 1000
 _SHARES = ("dropout", "layerdrop")  # suffixes of the options of an arch that are shares between 0 and 1
@@ -156,7 +155,7 @@ def _check_saving(saving: Any, data: Any, limits: Any) -> None:
     validates = not data.disable_validation  # without a validation, no checkpoint is the best
     if saving.patience > 0 and not validates:
         raise UserError("--patience counts validations, and --disable-validation has none: leave one of them out.")
-    if validates:
+    if validates and not saving.no_save:
         _check_direction(saving.best_checkpoint_metric, saving.maximize_best_checkpoint_metric)
     every = [saving.save_interval] * (not (saving.no_last_checkpoints and saving.no_epoch_checkpoints))
     both = 1 if data.validate_interval_updates else data.validate_interval
@@ -174,12 +173,12 @@ def _check_saving(saving: Any, data: Any, limits: Any) -> None:
 
 def _check_direction(metric: str, highest: bool) -> None:
     """Refuse options that keep the worst checkpoint instead of the best."""
-    if metric in _HIGHER_IS_BETTER and not highest:
+    if (metric == "bleu" or metric.startswith("reward")) and not highest:
         raise UserError(
             f"--best-checkpoint-metric {metric} would keep the checkpoint with the lowest {metric}: add "
             "--maximize-best-checkpoint-metric."
         )
-    if metric in _LOWER_IS_BETTER and highest:
+    if (metric == "ppl" or metric.endswith("loss")) and highest:
         raise UserError(
             f"--maximize-best-checkpoint-metric would keep the checkpoint with the highest {metric}: leave it out, or "
             "give another --best-checkpoint-metric."

@@ -344,20 +344,32 @@ def test_patience_without_validation_is_refused():
         check_training(sections | {"optimization": OptimizationConfig(lr=[0.1])})
 
 
-@pytest.mark.parametrize("metric", ["bleu", "reward", "loss", "nll_loss", "ppl", "num_updates"])
+@pytest.mark.parametrize(
+    ("metric", "better"),
+    [
+        *dict.fromkeys(("bleu", "reward", "reward_simplicity", "reward_relevance", "reward_fluency"), "higher").items(),
+        *dict.fromkeys(("loss", "nll_loss", "ppl", "source_label_loss", "target_label_loss"), "lower").items(),
+        ("num_updates", "either"),
+        ("copied", "either"),
+    ],
+)
 @pytest.mark.parametrize("highest", [True, False])
 @pytest.mark.parametrize("validates", [True, False])
-def test_the_worst_checkpoint_is_never_kept_as_the_best(metric, highest, validates):
-    """Without --maximize-best-checkpoint-metric, fairseq keeps the checkpoint with the lowest BLEU."""
+def test_the_worst_checkpoint_is_never_kept_as_the_best(metric, better, highest, validates):
+    """Without --maximize-best-checkpoint-metric, fairseq keeps the checkpoint with the lowest BLEU.
+
+    The metrics are the values that our criteria log at a validation.
+    """
     saving = CheckpointConfig(best_checkpoint_metric=metric, maximize_best_checkpoint_metric=highest)
     sections = {"checkpoint": saving, "dataset": DatasetConfig(disable_validation=not validates)}
     sections["optimization"] = OptimizationConfig(lr=[0.1])
-    wrong = {("bleu", False), ("reward", False), ("loss", True), ("nll_loss", True), ("ppl", True)}
-    if validates and (metric, highest) in wrong:
+    if validates and better == ("lower" if highest else "higher"):
         with pytest.raises(UserError, match=f"would keep the checkpoint with the .* {metric}: "):
             check_training(sections)
     else:
         check_training(sections)
+    saving.no_save = True
+    check_training(sections)
 
 
 @pytest.mark.parametrize("text", ["nojson", "[1]", '{"beam": "x"}', '{"nope": 1}', "[" * 10**5])
