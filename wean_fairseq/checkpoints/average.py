@@ -14,7 +14,7 @@ from ..storage.files import replaces_file
 from ..storage.manifest import NAME as CHECKSUMS
 from . import writing
 from .reading import options_of, read_checkpoint, same_tensors
-from .resume import AVERAGE_OF, is_average, updates_of
+from .resume import AVERAGE_OF, LAST, is_average, updates_of
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
                 raise UserError(
                     f"{paths[0]} and {path} cannot be averaged: {name} holds whole numbers, and they differ."
                 )
-    _warn_of_seeds(seeds, paths)
+    _warn_about_seeds(seeds, paths)
     same = same_tensors(model)
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
@@ -76,19 +76,23 @@ def _read_finite(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
 
 def _random_start(state: dict[str, Any]) -> Any:
     """Return the seed of the first parameters of a training, or None if the training began with other parameters."""
-    is_continued = options_of(state, "checkpoint").get("finetune_from_model")
-    return None if is_continued else options_of(state, "common").get("seed")
+    saving = options_of(state, "checkpoint")
+    restored = Path(saving.get("restore_file") or LAST).name != LAST
+    return None if restored or saving.get("finetune_from_model") else options_of(state, "common").get("seed")
 
 
-def _warn_of_seeds(seeds: Sequence[Any], paths: Sequence[str | Path]) -> None:
-    """Warn of checkpoints that were trained from different random parameters."""
-    other = next((number for number, seed in enumerate(seeds) if seed != seeds[0]), None)
-    if other is not None and None not in seeds:
-        logger.warning(
-            f"{paths[0]} was trained with --seed {seeds[0]} and {paths[other]} with --seed {seeds[other]}: if they "
-            "began with different random parameters, their average is worse than each of them; decode with both "
-            "instead (--path A:B)"
-        )
+def _warn_about_seeds(seeds: Sequence[Any], paths: Sequence[str | Path]) -> None:
+    """Warn about checkpoints that were trained from different random parameters."""
+    known = [(path, seed) for path, seed in zip(paths, seeds, strict=True) if seed is not None]
+    for path, seed in known:
+        first_path, first_seed = known[0]
+        if seed != first_seed:
+            logger.warning(
+                f"{first_path} was trained with --seed {first_seed} and {path} with --seed {seed}: if they began with "
+                "different random parameters, their average is worse than each of them; decode with an ensemble "
+                "instead (--path A:B)"
+            )
+            return
 
 
 def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:
