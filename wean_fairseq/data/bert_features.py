@@ -143,7 +143,7 @@ class FrozenBert:
         self._model.to("cuda" if torch.cuda.is_available() else "cpu")
 
     def count_unknown(self, lines: Iterable[Words]) -> tuple[int, int]:
-        """Return how many different words BERT reads as [UNK], and how many different words there are.
+        """Return the number of different words that BERT reads as [UNK], and the number of all different words.
 
         Words whose spelling is not known are not counted.
 

@@ -27,6 +27,7 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass import FairseqDataclass
 from fairseq.utils import split_paths
+from msgspec import convert
 from torch import Tensor
 
 from ..errors import UserError
@@ -68,11 +69,13 @@ class StoredFeatures:
         cache = _CacheFile(self.folder, self.bert, distinct, int(starts[-1]))
         try:
             features = cache.read()
+            is_new = features is None
             if features is None:
                 with cache.locked():
                     features = cache.read(warn=True)  # another process may have written the file in the meantime
                     if features is None:
-                        self._check_words(split, distinct, training)
+                        cache.unknown = self.bert.count_unknown(distinct)
+                        self._check_words(split, *cache.unknown, training=training)
                         cache.write(split, starts)
                         self.bert.release()
                         features = cache.read()
@@ -83,11 +86,12 @@ class StoredFeatures:
             ) from error
         if features is None:
             raise UserError(f"the features in {self.folder} differ from those written: the disk is faulty.")
+        if not is_new:
+            self._check_words(split, *(cache.unknown or self.bert.count_unknown(distinct)), training=training)
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
-    def _check_words(self, split: str, lines: Iterable[Words], training: bool) -> None:
-        """Warn if BERT does not know most words of a split. Refuse a training split of which it knows no word."""
-        unknown, words = self.bert.count_unknown(lines)
+    def _check_words(self, split: str, unknown: int, words: int, *, training: bool) -> None:
+        """Warn if BERT knows fewer than half of the words of a split. Refuse a training split without a known word."""
         read = f"the BERT in {self.bert.path} reads {unknown} of {words} different words of {split} as [UNK]"
         if unknown == words > 0 and training:
             raise UserError(
@@ -95,7 +99,7 @@ class StoredFeatures:
                 "--bert."
             )
         if 2 * unknown > words:
-            logger.warning(f"{read}: it cannot tell them apart")
+            logger.warning(f"{read}: these words are all the same to it")
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
         """Return the features at the word positions of a batch. They are 0 at end symbols and padding.
@@ -204,6 +208,8 @@ class _CacheFile:
         key = hashlib.sha256(json.dumps(self.manifest, sort_keys=True).encode()).hexdigest()[:24]
         self.folder = folder
         self.path = folder / key
+        # the numbers of different words that BERT reads as [UNK], and of all; older files do not have them
+        self.unknown: tuple[int, int] | None = None
 
     def read(self, *, warn: bool = False) -> np.ndarray | None:
         """Return the features as a memory map.
@@ -215,11 +221,14 @@ class _CacheFile:
             return None
         try:
             file = self.path / "features.npy"
-            if read_json(self.path / "manifest.json") == {**self.manifest, "crc32": _checksum(file)}:
+            content = read_json(self.path / "manifest.json")
+            unknown = content.pop("unknown", None) if isinstance(content, dict) else None
+            if content == {**self.manifest, "crc32": _checksum(file)}:
+                self.unknown = None if unknown is None else convert(unknown, tuple[int, int])
                 features = np.lib.format.open_memmap(file, mode="r")
                 if features.shape == self.shape and features.dtype == STORED:
                     return np.asarray(features)
-        except (OSError, ValueError, EOFError):
+        except (OSError, ValueError, EOFError):  # ValidationError is a ValueError
             pass
         if warn:
             logger.warning(f"{self.path} is damaged or was not written by this package: BERT computes it again")
@@ -262,7 +271,7 @@ class _CacheFile:
                 features[starts[number] : starts[number + 1]] = rows
             features.flush()
             del features
-            manifest = {**self.manifest, "crc32": _checksum(partial / "features.npy")}
+            manifest = {**self.manifest, "crc32": _checksum(partial / "features.npy"), "unknown": self.unknown}
             (partial / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 

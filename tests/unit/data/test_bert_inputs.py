@@ -245,10 +245,20 @@ def test_words_that_bert_does_not_know_are_counted(folder, cache, caplog, topics
         with pytest.raises(UserError, match=re.escape(f"{reads}: it is for another language, or")):
             StoredFeatures(bert, cache).prepare("train", topics, training=True)
         assert (bert.read, entries(cache)) == (0, [])
-    StoredFeatures(bert, cache).prepare("train", topics)
-    assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [
-        f"{reads}: it cannot tell them apart"
-    ]
+    warning = f"{reads}: these words are all the same to it"
+    for is_old in (False, False, True):  # without features, with stored ones, and with those of an older version
+        if is_old:
+            (entry,) = entries(cache)
+            content = json.loads((entry / "manifest.json").read_text())
+            assert content.pop("unknown") == [unknown, words]
+            (entry / "manifest.json").write_text(json.dumps(content))
+        caplog.clear()
+        StoredFeatures(bert, cache).prepare("train", topics)
+        assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [warning]
+    assert bert.read == len(set(topics))
+    if unknown == words:
+        with pytest.raises(UserError, match=re.escape(f"{reads}: it is for another language, or")):
+            StoredFeatures(bert, cache).prepare("train", topics, training=True)
 
 
 @pytest.mark.parametrize("topics", [TOPICS, [("w1", "x")], [("<unk>",)]])
