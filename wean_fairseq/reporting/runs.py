@@ -326,11 +326,14 @@ def _find_texts(run: Run, test: ScoredSet, set_name: str) -> None:
         if (path := _locate(run, file, places)) is not None
     }
     test.sources, test.references = texts.get("source", []), texts.get("references", [])
+    has_own_text = any((run.path / place).is_dir() for place in places[:2])
     for role, (words, effect) in _TEXTS.items():
-        if files.get(role) and role not in texts:
+        # Scores may be of texts outside of the run directory. Those of a recipe have these names.
+        names = {file.name for file in files.get(role, [])[:1]}
+        if has_own_text and names & {"test.src", "test.tgt", "test.raw.tgt"} and role not in texts:
             run.problems.append(
-                f"{test.name}: the {words} that were scored are not in the run directory, or have changed since: "
-                f"{effect}."
+                f"{test.name}: the {words} that were scored are not there any more, or have changed since: {effect}; "
+                "score again."
             )
     lost = []
     for file in files.get("systems", []):

@@ -173,8 +173,17 @@ def test_a_text_that_changed_after_scoring_is_named(tmp_path: Path, side: str) -
         "tgt": ("references", "the samples are shown without them"),
     }[side]
     assert problem == (
-        f"test: the {lost} that were scored are not in the run directory, or have changed since: {effect}."
+        f"test: the {lost} that were scored are not there any more, or have changed since: {effect}; score again."
     )
+
+
+def test_texts_outside_of_the_run_directory_are_not_missed(tmp_path: Path) -> None:
+    """``wean-train --from`` scores the test set of the earlier training, whose text is in another run directory."""
+    folder = make_run(tmp_path / "run")
+    for link in ("text-test", "plain-test"):
+        (folder / link).unlink(missing_ok=True)
+    (folder / "text").rename(tmp_path / "elsewhere")
+    assert read_run(folder).problems == []
 
 
 def test_a_system_that_its_scores_call_otherwise_keeps_its_log(tmp_path):
