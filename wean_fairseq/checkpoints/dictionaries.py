@@ -18,8 +18,8 @@ logger = logging.getLogger(__name__)
 _SHOWN = 150  # maximum number of characters shown of a message of fairseq, which can be a paragraph
 
 
-def load_dictionary(path: str) -> Dictionary:
-    """Read a dictionary of fairseq-preprocess. Raise ``UserError`` if it is not valid."""
+def load_dictionary(path: str, remedy: str = "restore it, or preprocess the data again") -> Dictionary:
+    """Read a dictionary of fairseq-preprocess. Raise ``UserError`` with a ``remedy`` if it is not valid."""
     try:
         open_regular(path).close()  # fairseq would wait for a FIFO, and would never stop reading a device
         check_size(path)
@@ -32,7 +32,7 @@ def load_dictionary(path: str) -> Dictionary:
         # Keep the part of the message before the line of the file that fairseq quotes.
         wrong = " ".join(str(error).partition(": ")[0].split())[:_SHOWN]
     if wrong is not None:
-        raise UserError(f"{path} is not a dictionary ({wrong}): restore it, or preprocess the data again.")
+        raise UserError(f"{path} is not a dictionary ({wrong}): {remedy}.")
     return dictionary
 
 

@@ -81,11 +81,17 @@ def _check_texts(prefixes: Sequence[str], sides: Sequence[str | None]) -> None:
             check_prepared(Path(text).parent, [Path(text).name])
         numbers = [count_lines(text) for text in texts]
         if 0 in numbers:
-            raise UserError(f"{texts[numbers.index(0)]} has no lines: give texts with at least one sentence pair.")
-        if len(set(numbers)) > 1:
+            raise UserError(f"{texts[numbers.index(0)]} has no lines: give texts with at least one line.")
+        _check_equal_lengths(texts)
+
+
+def _check_equal_lengths(texts: Sequence[str]) -> None:
+    numbers = [count_lines(text) for text in texts]
+    for text, number in zip(texts, numbers, strict=True):
+        if number != numbers[0]:
             raise UserError(
-                f"{texts[0]} has {counted(numbers[0], 'line')} but {texts[1]} has {numbers[1]:,}: give texts in which "
-                "each line belongs to the line of the same number."
+                f"{texts[0]} has {counted(numbers[0], 'line')} but {text} has {number:,}: give texts in which each "
+                "line belongs to the line of the same number."
             )
 
 
@@ -187,8 +193,11 @@ def preprocess(original: Original, args: Any) -> Any:
                 f"{file} cannot be read ({error.strerror}): give fairseq-preprocess a text file."
             ) from error
         if file in (args.srcdict, args.tgtdict):
-            load_dictionary(file)
+            option = "--srcdict" if file == args.srcdict else "--tgtdict"
+            load_dictionary(file, f"give {option} a dictionary of fairseq-preprocess")
     _check_texts(prefixes, sides)
+    if args.alignfile and args.trainpref:
+        _check_equal_lengths([args.alignfile, *texts[: len(sides)]])
     _preprocessing.set()
     try:
         _check_new(args, sides)

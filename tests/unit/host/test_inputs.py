@@ -122,10 +122,16 @@ def test_fairseq_preprocess_refuses_a_text_without_lines(preprocess, tmp_path, s
             (tmp_path / f"{other}.{side}").write_text("a b\nb a\n")
     for side in sides:
         (tmp_path / f"{split}.{side}").write_text("")
-    with pytest.raises(
-        UserError, match=rf"{split}\.{sides[0]} has no lines: give texts with at least one sentence pair"
-    ):
+    with pytest.raises(UserError, match=rf"{split}\.{sides[0]} has no lines: give texts with at least one line"):
         preprocess("--validpref", str(tmp_path / "valid"), "--testpref", str(tmp_path / "test"))
+    assert not (tmp_path / "bin").exists()
+
+
+@pytest.mark.parametrize(("content", "count"), [("", "0 lines"), ("0-0\n", "1 line"), ("0-0\n" * 3, "3 lines")])
+def test_fairseq_preprocess_refuses_alignments_of_other_text(preprocess, tmp_path, content, count):
+    (tmp_path / "align").write_text(content)
+    with pytest.raises(UserError, match=rf"align has {count} but .*/train\.src has 2: give texts in which each line"):
+        preprocess("--alignfile", str(tmp_path / "align"))
     assert not (tmp_path / "bin").exists()
 
 
@@ -157,7 +163,7 @@ def test_fairseq_preprocess_refuses_a_byte_order_mark(preprocess, tmp_path):
 @pytest.mark.parametrize("option", ["--srcdict", "--tgtdict"])
 def test_fairseq_preprocess_refuses_a_broken_dictionary(preprocess, tmp_path, option, content, reason):
     (tmp_path / "words.txt").write_bytes(content)
-    with pytest.raises(UserError, match=rf"words\.txt is not a dictionary \({reason}.*\): restore it, or preprocess"):
+    with pytest.raises(UserError, match=rf"words\.txt is not a dictionary \({reason}.*\): give {option} a"):
         preprocess(option, str(tmp_path / "words.txt"))
     assert not (tmp_path / "bin").exists()
 
