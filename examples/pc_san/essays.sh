@@ -68,6 +68,7 @@ commongen() {
   ln -sf valid.src "$RUN/text-test/test.src"
   ln -sf valid.ref0 "$RUN/text-test/test.tgt"
   mapfile -t references < <(files_like "$RUN/text-test" 'valid.ref*')
+  [[ -z ${PATIENCE:-} ]] || die "this recipe validates only at the end, so that PATIENCE has no effect: leave it out."
   validation=(--best-checkpoint-metric num_updates --maximize-best-checkpoint-metric --validate-interval "$EPOCHS")
   compare
 }
