@@ -72,10 +72,10 @@ def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], 
     Warn once if the learning rate has fallen to 0. Before the first update, it may be 0 because of a warm-up.
     """
     updates = trainer.get_num_updates()
-    if updates > 0 and trainer.get_lr() == 0 and trainer not in _ended_schedules:
+    if updates > 0 and trainer.get_lr() == 0 and trainer.is_data_parallel_master and trainer not in _ended_schedules:
         _ended_schedules.add(trainer)
         _train.warning(
-            f"the learning rate is 0 after update {updates}, so that the model does not change any more: end the "
+            f"the learning rate is 0 in update {updates + 1}, so that the model does not change any more: end the "
             "training here, or give a longer schedule (such as a larger --total-num-update)"
         )
     try:

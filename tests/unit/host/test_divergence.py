@@ -48,6 +48,8 @@ class Trainer:
     def __init__(self, rates: list[float], updates: int = 0) -> None:
         self.rates, self.updates = rates, updates
 
+    is_data_parallel_master = True
+
     def get_num_updates(self) -> int:
         return self.updates
 
@@ -57,7 +59,7 @@ class Trainer:
 
 @pytest.mark.parametrize(
     ("rates", "end"),
-    [([0.0, 0.1, 0.2], None), ([0.2, 0.1, 0.0], 2), ([0.0, 0.1, 0.0, 0.0, 0.0], 2), ([0.1, 0.1], None)],
+    [([0.0, 0.1, 0.2], None), ([0.2, 0.1, 0.0], 3), ([0.0, 0.1, 0.0, 0.0, 0.0], 3), ([0.1, 0.1], None)],
     ids=["warm-up", "decay", "both", "constant"],
 )
 def test_a_rate_that_has_fallen_to_0_is_reported_once(
@@ -66,7 +68,7 @@ def test_a_rate_that_has_fallen_to_0_is_reported_once(
     trainer = Trainer(rates)
     for trainer.updates in range(len(rates)):
         training.train_step(lambda *_: "result", trainer, [])
-    expected = [] if end is None else [f"the learning rate is 0 after update {end}, so that the model does not"]
+    expected = [] if end is None else [f"the learning rate is 0 in update {end}, so that the model does not"]
     assert [record.message[: len(expected[0])] for record in caplog.records] == expected
 
 
