@@ -149,7 +149,7 @@ check_variables() {
       --cpu --no-save --disable-validation --source-lang --target-lang --train-subset --valid-subset
   done
   refuse_options SEARCH_FLAGS --path --results-path --user-dir --task --source-lang --target-lang -s -t --dataset-impl \
-    --gen-subset --seed --cpu --quiet --score-reference --num-shards --shard-id --no-progress-bar --log-format --log-file
+    --gen-subset --seed --cpu --quiet --score-reference --prefix-size --num-shards --shard-id --no-progress-bar --log-format --log-file
   refuse_options GENERATE --output --overwrite --seed
   [[ -z $SBATCH || (-d $(dirname -- "$SBATCH") && ! -d $SBATCH) ]] ||
     die "SBATCH must be a file in a folder that exists, but is $SBATCH."
