@@ -248,15 +248,15 @@ def test_a_test_set_is_decoded_anew_by_another_search(run, tmp_path):
         (tmp_path / "run" / name).write_text("a 1\n", encoding="utf-8")
     (tmp_path / "run/text-tune").symlink_to("text-test")
     searches, found = tmp_path / "searches", []
-    for flags, beam in (("", 5), ("--lenpen 2", 5), ("--lenpen 2", 5), ("", 5), ("", 5), ("", 8)):
+    for flags, beam in (("", 5), ("--unkpen 2", 5), ("--unkpen 2", 5), ("", 5), ("", 5), ("", 8)):
         done = run(DECODED=searches, SEARCH_FLAGS=flags, BEAM=beam, PLAIN=1)
         assert done.returncode == 0, done.stdout + done.stderr
         found.append(kept_search(tmp_path / "run/first/checkpoint_best.pt"))
     assert searches.read_text(encoding="utf-8").splitlines() == [
-        *("--beam 5", "--nbest 2", "--beam 5 --lenpen 2", "--nbest 2 --lenpen 2", "--beam 5", "--nbest 2", "--beam 8")
+        *("--beam 5", "--nbest 2", "--beam 5 --unkpen 2", "--nbest 2 --unkpen 2", "--beam 5", "--nbest 2", "--beam 8")
     ]
     plain = {"search_preset": "wean", "replace_unk": True, "beam": 5}
-    penalised = plain | {"lenpen": 2}
+    penalised = plain | {"unkpen": 2}
     assert found == [plain, penalised, penalised, plain, plain, plain | {"beam": 8}]
 
 
