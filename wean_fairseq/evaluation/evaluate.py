@@ -9,12 +9,11 @@ import numpy as np
 from msgspec import convert
 from tqdm import tqdm
 
-from ..errors import name_some
 from . import significance
 from .corpus import COPY_ROW, Corpus, check_systems, describe_file, is_baseline
 from .metrics.base import FloatArray
 from .output_reader import SystemOutput
-from .plausibility import find_oddities, plausibility_warnings
+from .plausibility import empty_warnings, find_oddities, plausibility_warnings
 from .presets import MetricColumn
 from .score_file import Column, Comparison, Evaluation, Score, ScoredData
 from .significance import Draws
@@ -244,21 +243,6 @@ def few_warnings(evaluation: Evaluation) -> Iterator[str]:
     for (system, baseline), keys in few.items():
         pair = f"{system} and {baseline}"
         yield f"{pair} differ in fewer than {FEW_DIFFERING} sentences on {', '.join(keys)}: too few to tell."
-
-
-def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> Iterator[str]:
-    """Report empty hypotheses, which are scored as empty texts, and empty references (see `drop_holes`)."""
-    for system in systems:
-        empty = system.empty_lines
-        if empty:
-            yield f"{system.name}: {len(empty)} empty hypotheses (line {name_some(empty)}), scored as empty."
-    blank = sum(not line.strip() for text in corpus.references for line in text)
-    sentences = enumerate(zip(*corpus.references, strict=True), start=1)
-    none = [number for number, lines in sentences if not any(map(str.strip, lines))]
-    if holes := blank - len(none) * len(corpus.references):
-        yield f"{holes} reference lines are empty and left out (nrefs:var); the other references of the sentence count."
-    if none:
-        yield f"{len(none)} sentences have only empty references (line {name_some(none)}), scored as empty."
 
 
 def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[MetricColumn]) -> Iterator[str]:

@@ -419,3 +419,18 @@ def plausibility_warnings(oddities: Iterable[tuple[str, str]], signatures: Itera
     """Yield the sentences about unusual properties that affect at least one of the scores."""
     entries = {"", *(entry for signature in signatures for entry in signature.split("|"))}
     yield from dict.fromkeys(sentence for entry, sentence in oddities if entry in entries)
+
+
+def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> Iterator[str]:
+    """Report empty hypotheses, which are scored as empty texts, and empty references (see `drop_holes`)."""
+    for system in systems:
+        empty = system.empty_lines
+        if empty:
+            yield f"{system.name}: {len(empty)} empty hypotheses (line {name_some(empty)}), scored as empty."
+    blank = sum(not line.strip() for text in corpus.references for line in text)
+    sentences = enumerate(zip(*corpus.references, strict=True), start=1)
+    none = [number for number, lines in sentences if not any(map(str.strip, lines))]
+    if holes := blank - len(none) * len(corpus.references):
+        yield f"{holes} reference lines are empty and left out (nrefs:var); the other references of the sentence count."
+    if none:
+        yield f"{len(none)} sentences have only empty references (line {name_some(none)}), scored as empty."

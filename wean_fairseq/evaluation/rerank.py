@@ -22,7 +22,7 @@ from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
 from .metrics.registry import MetricSettings, build_metric
 from .output_reader import SystemOutput
-from .plausibility import find_oddities, plausibility_warnings
+from .plausibility import empty_warnings, find_oddities, plausibility_warnings
 from .score_file import format_score
 from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_output_log
 from .tables import Table
@@ -139,7 +139,8 @@ def rerank_command(argv: list[str]) -> str:
     signature = metric.get_signature().format()
     lines = [f"tuning set: {counted(len(corpus), 'sentence')}, {counted(len(corpus.references), 'reference')}", ""]
     lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
-    lines += [f"warning: {text}" for text in plausibility_warnings(find_oddities(tuning, corpus), [signature])]
+    oddities = plausibility_warnings(find_oddities(tuning, corpus), [signature])
+    lines += [f"warning: {text}" for text in (*oddities, *empty_warnings(tuning, corpus))]
     tuned_on = {Path(system.path).resolve() for system in tuning}
     for path in (system.path for system in test if Path(system.path).resolve() in tuned_on):
         lines.append(f"warning: {path} is a log of --tune and of --test; give logs of two sets.")

@@ -168,6 +168,8 @@ def test_tuning_logs_in_another_order_than_the_source_are_refused(run: Run) -> N
     # The other checks are those of the scores.
     again = ("--tune", "5=t5", "6=t5", "--ref", "ref", "--src", "src")
     assert "warning: 5, 6 are the same outputs, line for line; is one file given twice?" in run(*again)[1]
+    write_log("t5", [[""], *FIVE[1:]], sources=TUNE_SOURCES)
+    assert "warning: 5: 1 empty hypotheses (line 1), scored as empty." in run(*TUNE, "--ranks", "1")[1]
     write_log("t5", [["the same"]] * len(FIVE), sources=TUNE_SOURCES)
     assert "outputs are the same sentence ('the same')" in run(*TUNE, "--ranks", "1")[1]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...console import SEED, OneLineParser, whole_number
+from ...errors import name_some
 from ..corpus import Corpus
 from ..output_reader import read_plain
 from ..plausibility import find_oddities, plausibility_warnings
@@ -42,7 +43,12 @@ def sheet_command(argv: list[str]) -> str:
     sizes = {"num_sentences": args.sentences, "num_raters": args.raters}
     design = make_design(systems, sources, args.criteria, kind=args.kind, seed=args.seed, **sizes)
     corpus = Corpus([system.hypotheses for system in systems[len(outputs) :]], sources)
-    warnings = plausibility_warnings(find_oddities(outputs, corpus), [])
+    warnings = [*plausibility_warnings(find_oddities(outputs, corpus), [])]
+    warnings += [
+        f"{system.name}: {len(empty)} empty outputs (line {name_some(empty)}), which raters would see as empty texts."
+        for system in systems
+        if (empty := system.empty_lines)
+    ]
     files = write_sheets(design, args.out)
     return (
         f"{len(design.items)} items for each of {len(design.raters)} raters; give every rater one CSV or HTML file:\n"
