@@ -10,7 +10,7 @@ import torch
 
 from ..errors import UserError
 from ..fields import start_files
-from ..storage.files import replaces_file
+from ..storage.files import replaces_file, sha256_of
 from ..storage.manifest import NAME as CHECKSUMS
 from . import writing
 from .reading import options_of, read_checkpoint, same_tensors
@@ -58,8 +58,8 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
     same = same_tensors(model)
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
-    real = [os.path.realpath(path) for path in paths]
-    for path in dict.fromkeys(path for number, path in enumerate(paths) if real[number] in real[:number]):
+    digests = [sha256_of(Path(path)) for path in paths]
+    for path in dict.fromkeys(path for number, path in enumerate(paths) if digests[number] in digests[:number]):
         logger.warning("%s is given more than once, so it has more weight than the others: give each once", path)
     result["model"] = {name: model[same.get(name, name)] for name in model}
     result.pop("last_optimizer_state", None)  # it belongs to only one of the averaged checkpoints

@@ -132,6 +132,9 @@ def test_a_checkpoint_that_is_given_twice_is_named(tmp_path, caplog):
     assert caplog.text == ""
     average([path, other, tmp_path / "link.pt"], tmp_path / "average.pt")
     assert f"{tmp_path / 'link.pt'} is given more than once, so it has more weight than the others" in caplog.text
+    (tmp_path / "copy.pt").write_bytes(path.read_bytes())
+    average([path, other, tmp_path / "copy.pt"], tmp_path / "average.pt")
+    assert f"{tmp_path / 'copy.pt'} is given more than once" in caplog.text
 
 
 @pytest.mark.parametrize(
