@@ -59,8 +59,12 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
     digests = [sha256_of(Path(path)) for path in paths]
-    for path in dict.fromkeys(path for number, path in enumerate(paths) if digests[number] in digests[:number]):
-        logger.warning("%s is given more than once, so it has more weight than the others: give each once", path)
+    for number, digest in enumerate(digests):
+        if (first := digests.index(digest)) < number:
+            logger.warning(
+                f"{paths[number]} has the same content as {paths[first]}, which has more weight than the others "
+                "therefore: give each checkpoint once"
+            )
     result["model"] = {name: model[same.get(name, name)] for name in model}
     result.pop("last_optimizer_state", None)  # it belongs to only one of the averaged checkpoints
     result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}
@@ -77,7 +81,8 @@ def _read_finite(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
 def _random_start(state: dict[str, Any]) -> Any:
     """Return the seed of the first parameters of a training, or None if the training began with other parameters."""
     saving = options_of(state, "checkpoint")
-    restored = Path(saving.get("restore_file") or LAST).name != LAST
+    start = saving.get("restore_file") or LAST
+    restored = start != LAST and Path(start) != Path(saving.get("save_dir") or "", LAST)
     return None if restored or saving.get("finetune_from_model") else options_of(state, "common").get("seed")
 
 

@@ -131,10 +131,12 @@ def test_a_checkpoint_that_is_given_twice_is_named(tmp_path, caplog):
     average([path, other], tmp_path / "average.pt")
     assert caplog.text == ""
     average([path, other, tmp_path / "link.pt"], tmp_path / "average.pt")
-    assert f"{tmp_path / 'link.pt'} is given more than once, so it has more weight than the others" in caplog.text
+    assert (
+        f"{tmp_path / 'link.pt'} has the same content as {path}, which has more weight than the others" in caplog.text
+    )
     (tmp_path / "copy.pt").write_bytes(path.read_bytes())
     average([path, other, tmp_path / "copy.pt"], tmp_path / "average.pt")
-    assert f"{tmp_path / 'copy.pt'} is given more than once" in caplog.text
+    assert f"{tmp_path / 'copy.pt'} has the same content as {path}" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -145,8 +147,10 @@ def test_a_checkpoint_that_is_given_twice_is_named(tmp_path, caplog):
         ((3, 3, 3), {}, None),
         ((1, 2, 3), {"finetune_from_model": "start.pt"}, None),
         ((1, 2, 3), {"restore_file": "folder/start.pt"}, None),
+        ((1, 2, 3), {"restore_file": "folder/checkpoint_last.pt"}, None),
+        ((1, 1, 2), {"restore_file": "secret/place/checkpoint_last.pt"}, 2),
     ],
-    ids=["others", "unknown", "same", "finetuned", "restored"],
+    ids=["others", "unknown", "same", "finetuned", "restored", "restored-last", "resumed"],
 )
 def test_a_warning_about_an_average_of_separate_trainings(tmp_path, caplog, seeds, start, other):
     """Trainings that continue from the same model may have different seeds. Old checkpoints may not have a seed."""
