@@ -113,6 +113,7 @@ class Texts:
     Attributes:
         systems: one text for each run of a system.
         references: the lines of all reference files, which are concatenated.
+        usual: the references or, if there are none, the source.
         first: the lines of the first reference file.
     """
 
@@ -121,6 +122,7 @@ class Texts:
         self.corpus = corpus
         self.source = None if corpus.sources is None else Side("the source", corpus.sources)
         self.references = Side("the references", [line for text in corpus.references for line in text])
+        self.usual = self.references if corpus.references or self.source is None else self.source
         self.first = Side("the reference", corpus.references[0] if corpus.references else [])
 
     @cached_property
@@ -142,14 +144,14 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
         UserError: if outputs contain a mark that makes their scores meaningless.
     """
     for mark in MARKS:
-        marked = texts.references.with_mark(mark)
-        share = len(marked) / texts.references.filled
+        marked = texts.usual.with_mark(mark)
+        share = len(marked) / texts.usual.filled
         sides = [*texts.rewriting, *([texts.source] if texts.source and mark.in_source else [])]
         lacking = []
         for side in sides:
             lines = side.with_mark(mark)
             own = len(lines) / side.filled
-            if own >= mark.least and own > _TIMES * share and mark.has_counterpart(texts.references.whole):
+            if own >= mark.least and own > _TIMES * share and mark.has_counterpart(texts.usual.whole):
                 theirs = f" but {len(marked)} reference lines do" if texts.corpus.references else ""
                 text = (
                     f"{side.name}: {len(lines)} {'lines' if side is texts.source else 'outputs'} hold {mark.name} "
@@ -160,7 +162,7 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
                 yield text
             elif share >= max(mark.least, _LACKING) and share > _TIMES * own and mark.has_counterpart(side.whole):
                 lacking.append(f"{side.name} ({len(lines)})")
-        if lacking:
+        if lacking and texts.corpus.references:
             yield (
                 f"{len(marked)} reference lines hold {mark.name} (line {name_some(marked)}) but hardly any of "
                 f"{', '.join(dict.fromkeys(lacking))}; {mark.advice}."
@@ -179,18 +181,20 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
         ("end", rf".*\S(?:\s*[,;|:(\[]\s*|\s+)({number})[\])]?\s*$", "sed -E 's/[ ,;|:]+[^ ,;|:]*$//'"),
     ):
         find = re.compile(pattern, re.IGNORECASE).match
-        usual = sum(find(line) is not None for line in texts.references.lines) / texts.references.filled
+        usual = sum(find(line) is not None for line in texts.usual.lines) / texts.usual.filled
         for side in texts.systems if usual < 0.5 else ():
             numbers = [match[1] for line in side.lines if (match := find(line))]
             enough = max(_FEWEST, 0.9 * side.filled)
             if len(numbers) >= enough and len(set(numbers)) >= min(_TIMES, len(numbers) / 2):
                 theirs = f", but {usual:.0%} of the references do" if texts.corpus.references else ""
-                raise UserError(
+                text = (
                     f"{side.name}: {len(numbers)} of {len(side.lines)} outputs {place} with a number such as "
                     f"{numbers[0]}{theirs}; if these are scores or line numbers, remove them, for example with "
                     f"{remedy}."
                 )
-    yield from ()
+                if texts.usual.lines:
+                    raise UserError(text)
+                yield text
 
 
 def check_tokenisation(texts: Texts) -> Iterator[str]:

@@ -120,7 +120,7 @@ def test_what_is_odd_about_a_log_is_counted(tmp_path: Path) -> None:
     forced = "".join(f"T-{number}\ta b\nH-{number}\t-1\ta b\n" for number in range(10))
     (note,) = read_generated("X", write(tmp_path / "gen.log", forced)).notes
     assert note.startswith("all 10 outputs are their T- lines")
-    # A word outside of the dictionary is <unk> in an output, but not in a target.
+    # A word outside of the dictionary is <unk> in an output.
     unknown = forced.replace("H-3\t-1\ta b", "H-3\t-1\ta <unk>")
     assert read_generated("X", write(tmp_path / "gen.log", unknown)).notes == [note]
     for output in ("a c", "a b <unk>", "<unk>", "c <unk>"):

@@ -170,6 +170,8 @@ def test_tuning_logs_in_another_order_than_the_source_are_refused(run: Run) -> N
     assert "warning: 5, 6 are the same outputs, line for line; is one file given twice?" in run(*again)[1]
     write_log("t5", [[""], *FIVE[1:]], sources=TUNE_SOURCES)
     assert "warning: 5: 1 empty hypotheses (line 1), scored as empty." in run(*TUNE, "--ranks", "1")[1]
+    write_log("e5", [[""], *TEST_FIVE[1:]])
+    assert "warning: --test 5: 1 empty hypotheses (line 1), scored as empty." in run(*BOTH, "--ranks", "1")[1]
     write_log("t5", [["the same"]] * len(FIVE), sources=TUNE_SOURCES)
     assert "outputs are the same sentence ('the same')" in run(*TUNE, "--ranks", "1")[1]
 

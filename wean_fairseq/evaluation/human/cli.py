@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...console import SEED, OneLineParser, whole_number
+from ...console import SEED, OneLineParser, counted, whole_number
 from ...errors import name_some
 from ..corpus import Corpus
 from ..output_reader import read_plain
@@ -45,7 +45,8 @@ def sheet_command(argv: list[str]) -> str:
     corpus = Corpus([system.hypotheses for system in systems[len(outputs) :]], sources)
     warnings = [*plausibility_warnings(find_oddities(outputs, corpus), [])]
     warnings += [
-        f"{system.name}: {len(empty)} empty outputs (line {name_some(empty)}), which raters would see as empty texts."
+        f"{system.name}: {counted(len(empty), 'empty output')} (line {name_some(empty)}), which raters would see as "
+        "empty texts."
         for system in systems
         if (empty := system.empty_lines)
     ]
