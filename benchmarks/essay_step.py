@@ -70,6 +70,10 @@ class RandomBert:
     path: str = "random"
     separator: str = ""
 
+    def count_unknown(self, lines: Sequence[tuple[str, ...]]) -> tuple[int, int]:
+        """Return no unknown word, as the vocabulary has every word."""
+        return 0, len({word for words in lines for word in words})
+
     def features(self, topics: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the index of every sentence and its features, shape (k, L, H)."""
         generator = np.random.default_rng(1)

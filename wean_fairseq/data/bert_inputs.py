@@ -68,8 +68,7 @@ class StoredFeatures:
         starts = np.cumsum([0, *map(len, distinct)])
         cache = _CacheFile(self.folder, self.bert, distinct, int(starts[-1]))
         try:
-            features = cache.read()
-            is_new = features is None
+            features, is_new = cache.read(), False
             if features is None:
                 with cache.locked():
                     features = cache.read(warn=True)  # another process may have written the file in the meantime
@@ -77,6 +76,7 @@ class StoredFeatures:
                         cache.unknown = self.bert.count_unknown(distinct)
                         self._check_words(split, *cache.unknown, training=training)
                         cache.write(split, starts)
+                        is_new = True
                         self.bert.release()
                         features = cache.read()
         except OSError as error:
@@ -86,8 +86,8 @@ class StoredFeatures:
             ) from error
         if features is None:
             raise UserError(f"the features in {self.folder} differ from those written: the disk is faulty.")
-        if not is_new:
-            self._check_words(split, *(cache.unknown or self.bert.count_unknown(distinct)), training=training)
+        if cache.unknown and not is_new:
+            self._check_words(split, *cache.unknown, training=training)
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def _check_words(self, split: str, unknown: int, words: int, *, training: bool) -> None:
@@ -99,7 +99,7 @@ class StoredFeatures:
                 "--bert."
             )
         if 2 * unknown > words:
-            logger.warning(f"{read}: these words are all the same to it")
+            logger.warning(f"{read}: it cannot distinguish these words")
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
         """Return the features at the word positions of a batch. They are 0 at end symbols and padding.
@@ -208,7 +208,7 @@ class _CacheFile:
         key = hashlib.sha256(json.dumps(self.manifest, sort_keys=True).encode()).hexdigest()[:24]
         self.folder = folder
         self.path = folder / key
-        # the numbers of different words that BERT reads as [UNK], and of all; older files do not have them
+        # the numbers of different words that BERT reads as [UNK], and of all; files of older versions do not have them
         self.unknown: tuple[int, int] | None = None
 
     def read(self, *, warn: bool = False) -> np.ndarray | None:
