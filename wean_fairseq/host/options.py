@@ -155,7 +155,7 @@ def _check_saving(saving: Any, data: Any, limits: Any) -> None:
     validates = not data.disable_validation  # without a validation, no checkpoint is the best
     if saving.patience > 0 and not validates:
         raise UserError("--patience counts validations, and --disable-validation has none: leave one of them out.")
-    if validates and not saving.no_save:
+    if validates and (not saving.no_save or saving.patience > 0):
         _check_direction(saving.best_checkpoint_metric, saving.maximize_best_checkpoint_metric)
     every = [saving.save_interval] * (not (saving.no_last_checkpoints and saving.no_epoch_checkpoints))
     both = 1 if data.validate_interval_updates else data.validate_interval
@@ -173,12 +173,13 @@ def _check_saving(saving: Any, data: Any, limits: Any) -> None:
 
 def _check_direction(metric: str, highest: bool) -> None:
     """Refuse options that keep the worst checkpoint instead of the best."""
-    if (metric == "bleu" or metric.startswith("reward")) and not highest:
+    is_lower_better = metric == "ppl" or metric.endswith("loss")
+    if (metric == "bleu" or metric.startswith("reward")) and not (is_lower_better or highest):
         raise UserError(
             f"--best-checkpoint-metric {metric} would keep the checkpoint with the lowest {metric}: add "
             "--maximize-best-checkpoint-metric."
         )
-    if (metric == "ppl" or metric.endswith("loss")) and highest:
+    if is_lower_better and highest:
         raise UserError(
             f"--maximize-best-checkpoint-metric would keep the checkpoint with the highest {metric}: leave it out, or "
             "give another --best-checkpoint-metric."

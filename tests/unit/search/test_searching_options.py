@@ -370,6 +370,10 @@ def test_the_worst_checkpoint_is_never_kept_as_the_best(metric, better, highest,
         check_training(sections)
     saving.no_save = True
     check_training(sections)
+    if validates and better == ("lower" if highest else "higher"):
+        saving.patience = 2  # which counts validations without improvement
+        with pytest.raises(UserError, match=f"would keep the checkpoint with the .* {metric}: "):
+            check_training(sections)
 
 
 @pytest.mark.parametrize("text", ["nojson", "[1]", '{"beam": "x"}', '{"nope": 1}', "[" * 10**5])
