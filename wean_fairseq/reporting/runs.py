@@ -34,6 +34,7 @@ _TEXTS = {
     "source": ("source sentences", "no samples are shown"),
     "references": ("references", "the samples are shown without them"),
 }
+_OF_RECIPE = re.compile(r"test\.(raw\.)?(src|tgt|ref\d*)|valid\.(src|ref\d*)")  # names of these texts in a recipe
 _DEPTH = 4  # maximum depth at which run directories are searched
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
 _SET = re.compile(r"[^/\x00-\x1f\x7f-\x9f\u2028\u2029]{1,50}")  # names of test sets, which are also names of folders
@@ -326,11 +327,12 @@ def _find_texts(run: Run, test: ScoredSet, set_name: str) -> None:
         if (path := _locate(run, file, places)) is not None
     }
     test.sources, test.references = texts.get("source", []), texts.get("references", [])
-    has_own_text = any((run.path / place).is_dir() for place in places[:2])
+    own = [run.path / place for place in places[:2]]
+    has_own_text = any(place.is_dir() or place.is_symlink() for place in own)
     for role, (words, effect) in _TEXTS.items():
         # Scores may be of texts outside of the run directory. Those of a recipe have these names.
-        names = {file.name for file in files.get(role, [])[:1]}
-        if has_own_text and names & {"test.src", "test.tgt", "test.raw.tgt"} and role not in texts:
+        is_own = any(_OF_RECIPE.fullmatch(file.name) for file in files.get(role, [])[:1])
+        if has_own_text and is_own and role not in texts:
             run.problems.append(
                 f"{test.name}: the {words} that were scored are not there any more, or have changed since: {effect}; "
                 "score again."
