@@ -61,7 +61,7 @@ check_training() { only_check=yes train "$@"; }
 # would do so only after the first training.
 check_search() {
   local flags said
-  [[ -n ${SEARCH_FLAGS:-} && -z ${JOB:-}${search_is_checked:-} ]] || return 0
+  [[ -n ${SEARCH_FLAGS:-} && -z ${JOB:-} && ${search_is_checked:-none} != "${search[*]}" ]] || return 0
   read -ra flags <<<"$SEARCH_FLAGS"
   said=$(
     python -P -c '
@@ -75,7 +75,7 @@ options.parse_args_and_arch(options.get_generation_parser())' \
     said=${said##*error: }
     die "SEARCH_FLAGS cannot be given to fairseq-generate ($SEARCH_FLAGS): ${said%.}."
   }
-  search_is_checked=yes
+  search_is_checked=${search[*]}
 }
 
 # processes: print the number of processes that train together.

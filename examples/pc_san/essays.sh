@@ -61,6 +61,7 @@ or {train,valid,test}.{src,tgt}." "$DATA"/{train,valid,test}.{src,tgt}
 # whose references are known, is the test set. It is not used for any choice. The model is validated only at the end,
 # and the last checkpoint counts as the best.
 commongen() {
+  [[ -z ${PATIENCE:-} ]] || die "this recipe validates only at the end, so that PATIENCE has no effect: leave it out."
   need_files "Set DATA to a directory with CommonGen: {train,valid}.{src,tgt}." "$DATA"/{train,valid}.{src,tgt}
   begin
   prepare commongen --data "$DATA" --unit moses --lowercase
@@ -68,7 +69,6 @@ commongen() {
   ln -sf valid.src "$RUN/text-test/test.src"
   ln -sf valid.ref0 "$RUN/text-test/test.tgt"
   mapfile -t references < <(files_like "$RUN/text-test" 'valid.ref*')
-  [[ -z ${PATIENCE:-} ]] || die "this recipe validates only at the end, so that PATIENCE has no effect: leave it out."
   validation=(--best-checkpoint-metric num_updates --maximize-best-checkpoint-metric --validate-interval "$EPOCHS")
   compare
 }

@@ -86,6 +86,7 @@ def _check_texts(prefixes: Sequence[str], sides: Sequence[str | None]) -> None:
 
 
 def _check_equal_lengths(texts: Sequence[str]) -> None:
+    """Refuse texts with different numbers of lines."""
     numbers = [count_lines(text) for text in texts]
     for text, number in zip(texts, numbers, strict=True):
         if number != numbers[0]:
