@@ -13,7 +13,7 @@ from pathlib import Path
 
 from corpus.command import preparation_parser, run_preparation
 from corpus.output import SPLITS
-from corpus.plain import check_sides
+from corpus.plain import check_distinct, check_sides
 from corpus.preparation import Preparation
 
 from wean_fairseq.errors import UserError
@@ -47,9 +47,10 @@ def parser() -> ArgumentParser:
 
 def inputs(options: Namespace) -> list[Path]:
     """Return the source files."""
-    pairs = [pair for split in SPLITS for pair in getattr(options, split)]
-    for pair in pairs:
-        check_sides(pairs[0], pair)
+    pairs = [(split, pair) for split in SPLITS for pair in getattr(options, split)]
+    for split, pair in pairs:
+        check_sides(pairs[0][1], pair)
+        check_distinct(zip((f"the source of --{split}", f"the target of --{split}"), pair, strict=True))
     return [path for split in SPLITS for pair in getattr(options, split) for path in pair] + options.held_out
 
 
