@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corpus.command import preparation_parser, run_preparation
+from corpus.messages import say
 from corpus.output import SPLITS
-from corpus.plain import check_distinct, check_sides
+from corpus.plain import check_sides
 from corpus.preparation import Preparation
 
 from wean_fairseq.errors import UserError
@@ -47,10 +48,9 @@ def parser() -> ArgumentParser:
 
 def inputs(options: Namespace) -> list[Path]:
     """Return the source files."""
-    pairs = [(split, pair) for split in SPLITS for pair in getattr(options, split)]
-    for split, pair in pairs:
-        check_sides(pairs[0][1], pair)
-        check_distinct(zip((f"the source of --{split}", f"the target of --{split}"), pair, strict=True))
+    pairs = [pair for split in SPLITS for pair in getattr(options, split)]
+    for pair in pairs:
+        check_sides(pairs[0], pair)
     return [path for split in SPLITS for pair in getattr(options, split) for path in pair] + options.held_out
 
 
@@ -67,6 +67,8 @@ def build(options: Namespace, preparation: Preparation) -> None:
         refuse = split != "train" or not options.drop_empty
         with preparation.split(split) as writer:
             for pair in files:
+                if pair[0].resolve() == pair[1].resolve():
+                    say("parallel_text", f"warning: {pair[1]} is both sides of --{split}: a model would learn to copy")
                 for where, (source, target) in writer.until_full(preparation.aligned_lines(pair)):
                     writer.add(source, target, where=where if refuse else "")
 
