@@ -163,7 +163,7 @@ class FrozenBert:
         if word != UNKNOWN_WORD:
             # A word that is spelt like a special token is treated as an ordinary word.
             pieces = self._tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids
-        return pieces or [self._tokenizer.unk_token_id]  # BERT removes control characters, so there may be no pieces
+        return pieces or [self._tokenizer.unk_token_id]  # BERT removes control characters
 
     def _sequence(self, words: Words) -> tuple[list[int], list[slice]]:
         """Return the token ids of a line, and the positions of each word's pieces among them."""

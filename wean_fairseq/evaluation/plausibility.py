@@ -108,7 +108,7 @@ class Side:
 
 
 class Texts:
-    """All texts of an evaluation in the form that the checks read. There may be no reference.
+    """All texts of an evaluation in the form that the checks read. References may be missing.
 
     Attributes:
         systems: one text for each run of a system.
@@ -400,7 +400,7 @@ def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus, are_outputs: 
 
     Args:
         systems: texts to check.
-        corpus: sources and references. There may be no reference.
+        corpus: sources and references, both optional.
         are_outputs: the texts are known to be outputs of a model, so that nothing in them is an error.
 
     Raises:

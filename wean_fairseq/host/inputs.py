@@ -82,12 +82,11 @@ def _check_texts(prefixes: Sequence[str], sides: Sequence[str | None]) -> None:
         numbers = [count_lines(text) for text in texts]
         if 0 in numbers:
             raise UserError(f"{texts[numbers.index(0)]} has no lines: give texts with at least one line.")
-        _check_equal_lengths(texts)
+        _check_equal_lengths(texts, numbers)
 
 
-def _check_equal_lengths(texts: Sequence[str]) -> None:
+def _check_equal_lengths(texts: Sequence[str], numbers: Sequence[int]) -> None:
     """Refuse texts with different numbers of lines."""
-    numbers = [count_lines(text) for text in texts]
     for text, number in zip(texts, numbers, strict=True):
         if number != numbers[0]:
             raise UserError(
@@ -198,7 +197,8 @@ def preprocess(original: Original, args: Any) -> Any:
             load_dictionary(file, f"give {option} a dictionary of fairseq-preprocess")
     _check_texts(prefixes, sides)
     if args.alignfile and args.trainpref:
-        _check_equal_lengths([args.alignfile, *texts[: len(sides)]])
+        # the two sides were compared with each other
+        _check_equal_lengths([args.alignfile, texts[0]], [count_lines(args.alignfile), count_lines(texts[0])])
     _preprocessing.set()
     try:
         _check_new(args, sides)

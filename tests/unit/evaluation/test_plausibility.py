@@ -57,7 +57,7 @@ def test_scripts_without_spaces_meet_13a(text: str) -> None:
 def test_rating_sheets_are_checked_like_scores(
     tmp_path, monkeypatch, capsys, with_source: bool, with_reference: bool
 ) -> None:
-    """The outputs are compared with what is given: source, reference, both, or only one another."""
+    """The outputs are compared with the source, the reference, both, or only with one another."""
     monkeypatch.chdir(tmp_path)
     generator = random.Random(5)
     words = [f"{first}{second}" for first in "bcdfgklm" for second in ("ana", "ole", "ipu", "esto", "urim", "yx")]
