@@ -425,12 +425,12 @@ def plausibility_warnings(oddities: Iterable[tuple[str, str]], signatures: Itera
     yield from dict.fromkeys(sentence for entry, sentence in oddities if entry in entries)
 
 
-def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> Iterator[str]:
-    """Report empty hypotheses, which are scored as empty texts, and empty references (see `drop_holes`)."""
+def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus, effect: str = "scored as empty") -> Iterator[str]:
+    """Report empty hypotheses with their ``effect``, and empty references (see `drop_holes`)."""
     for system in systems:
         empty = system.empty_lines
         if empty:
-            yield f"{system.name}: {len(empty)} empty hypotheses (line {name_some(empty)}), scored as empty."
+            yield f"{system.name}: {len(empty)} empty hypotheses (line {name_some(empty)}), {effect}."
     blank = sum(not line.strip() for text in corpus.references for line in text)
     sentences = enumerate(zip(*corpus.references, strict=True), start=1)
     none = [number for number, lines in sentences if not any(map(str.strip, lines))]

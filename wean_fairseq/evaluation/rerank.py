@@ -140,12 +140,11 @@ def rerank_command(argv: list[str]) -> str:
     signature = metric.get_signature().format()
     lines = [f"tuning set: {counted(len(corpus), 'sentence')}, {counted(len(corpus.references), 'reference')}", ""]
     lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
-    # The number of hypotheses, which the notes are about, was checked above.
-    tuned, tested = ([replace(system, notes=[]) for system in systems] for systems in (tuning, test))
-    oddities = plausibility_warnings(find_oddities(tuned, corpus), [signature])
-    lines += [f"warning: {text}" for text in (*oddities, *empty_warnings(tuned, corpus))]
-    oddities = plausibility_warnings(find_oddities(tested, Corpus([])), []) if tested else iter(())
-    lines += [f"warning: --test {text}" for text in (*oddities, *empty_warnings(tested, Corpus([])))]
+    for option, searches, texts in (("", tuning, corpus), ("--test ", test, Corpus([]))):
+        # The number of hypotheses, which the notes are about, was checked above.
+        outputs = [replace(search, notes=[]) for search in searches]
+        oddities = plausibility_warnings(find_oddities(outputs, texts), [signature])
+        lines += [f"warning: {option}{text}" for text in (*oddities, *empty_warnings(outputs, texts))]
     tuned_on = {Path(system.path).resolve() for system in tuning}
     for path in (system.path for system in test if Path(system.path).resolve() in tuned_on):
         lines.append(f"warning: {path} is a log of --tune and of --test; give logs of two sets.")

@@ -87,7 +87,7 @@ def test_rating_sheets_are_checked_like_scores(
     status, said = sheet([*plain[1:], plain[0]], study="shifted")
     assert (status, "S0: the outputs are" in said) == (0, with_source or with_reference)
     status, said = sheet(["", *plain[1:]], study="empty")
-    assert (status, "S0: 1 empty output (line 1), which raters would see as empty texts." in said) == (0, True)
+    assert (status, "S0: 1 empty hypotheses (line 1), which raters would see as empty texts." in said) == (0, True)
     status, said = sheet(["the same sentence."] * 40, study="repeated")
     assert (status, "S0: 40 of 40 outputs are the same sentence" in said) == (0, True)
 

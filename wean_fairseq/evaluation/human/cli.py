@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...console import SEED, OneLineParser, counted, whole_number
-from ...errors import name_some
+from ...console import SEED, OneLineParser, whole_number
 from ..corpus import Corpus
 from ..output_reader import read_plain
-from ..plausibility import find_oddities, plausibility_warnings
+from ..plausibility import empty_warnings, find_oddities, plausibility_warnings
 from ..system_arguments import add_system_arguments, read_systems
 from ..text_files import check_outputs, read_lines, write_atomically
 from .design import KINDS, LIKERT, Design, make_design, write_sheets
@@ -44,12 +43,7 @@ def sheet_command(argv: list[str]) -> str:
     design = make_design(systems, sources, args.criteria, kind=args.kind, seed=args.seed, **sizes)
     corpus = Corpus([system.hypotheses for system in systems[len(outputs) :]], sources)
     warnings = [*plausibility_warnings(find_oddities(outputs, corpus), [])]
-    warnings += [
-        f"{system.name}: {counted(len(empty), 'empty output')} (line {name_some(empty)}), which raters would see as "
-        "empty texts."
-        for system in systems
-        if (empty := system.empty_lines)
-    ]
+    warnings += empty_warnings(systems, Corpus([]), "which raters would see as empty texts")
     files = write_sheets(design, args.out)
     return (
         f"{len(design.items)} items for each of {len(design.raters)} raters; give every rater one CSV or HTML file:\n"
