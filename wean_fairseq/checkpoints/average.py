@@ -2,6 +2,7 @@
 
 import logging
 import os
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from ..storage.files import replaces_file, sha256_of
 from ..storage.manifest import NAME as CHECKSUMS
 from . import writing
 from .reading import options_of, read_checkpoint, same_tensors
-from .resume import AVERAGE_OF, LAST, is_average, updates_of
+from .resume import AVERAGE_OF, LAST, is_average, is_named, updates_of
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +82,10 @@ def _read_finite(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
 def _random_start(state: dict[str, Any]) -> Any:
     """Return the seed of the first parameters of a training, or None if the training began with other parameters."""
     saving = options_of(state, "checkpoint")
-    start = saving.get("restore_file") or LAST
-    restored = start != LAST and Path(start) != Path(saving.get("save_dir") or "", LAST)
-    return None if restored or saving.get("finetune_from_model") else options_of(state, "common").get("seed")
+    # the values of a foreign checkpoint may be of any type
+    start, folder = (str(saving.get(name) or default) for name, default in (("restore_file", LAST), ("save_dir", "")))
+    is_continued = is_named(Namespace(restore_file=start, save_dir=folder)) or saving.get("finetune_from_model")
+    return None if is_continued else options_of(state, "common").get("seed")
 
 
 def _warn_about_seeds(seeds: Sequence[Any], paths: Sequence[str | Path]) -> None:

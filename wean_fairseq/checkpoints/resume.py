@@ -4,6 +4,7 @@ If a folder contains only damaged checkpoints, this is an error and the training
 """
 
 import logging
+from argparse import Namespace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +83,7 @@ def others_of(cfg: CheckpointConfig) -> list[Path]:
     return [path for path in paths if CHECKPOINT_NAMES.fullmatch(path.name) and path.name != LAST]
 
 
-def is_named(cfg: CheckpointConfig) -> bool:
+def is_named(cfg: CheckpointConfig | Namespace) -> bool:
     """Return True if the user named a checkpoint other than the last one of the training's folder."""
     return cfg.restore_file != LAST and Path(cfg.restore_file) != Path(cfg.save_dir) / LAST
 

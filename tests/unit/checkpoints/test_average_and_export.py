@@ -149,8 +149,9 @@ def test_a_checkpoint_that_is_given_twice_is_named(tmp_path, caplog):
         ((1, 2, 3), {"restore_file": "folder/start.pt"}, None),
         ((1, 2, 3), {"restore_file": "folder/checkpoint_last.pt"}, None),
         ((1, 1, 2), {"restore_file": "secret/place/checkpoint_last.pt"}, 2),
+        ((1, 1, 2), {"restore_file": 5, "save_dir": 7}, None),
     ],
-    ids=["others", "unknown", "same", "finetuned", "restored", "restored-last", "resumed"],
+    ids=["others", "unknown", "same", "finetuned", "restored", "restored-last", "resumed", "numbers"],
 )
 def test_a_warning_about_an_average_of_separate_trainings(tmp_path, caplog, seeds, start, other):
     """Trainings that continue from the same model may have different seeds. Old checkpoints may not have a seed."""
