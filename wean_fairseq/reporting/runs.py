@@ -318,6 +318,19 @@ def _read_scores(run: Run, file: Path) -> None:
 
 
 def _find_texts(run: Run, test: ScoredSet, set_name: str) -> None:
+    """Read the texts that were scored, and name the texts that are lost or changed in ``run.problems``."""
+    _find_sentences(run, test, set_name)
+    _find_outputs(run, test)
+    if len({len(lines) for lines in (test.sources, test.references, *test.outputs.values()) if lines}) > 1:
+        test.sources, test.references, test.outputs = [], [], {}
+        run.problems.append(f"{test.name}: its texts have different numbers of lines, so none is shown: score again.")
+    for name in test.evaluation.scores:
+        if name not in run.systems and not is_baseline(name):
+            run.systems[name] = TrainedSystem(name)
+
+
+def _find_sentences(run: Run, test: ScoredSet, set_name: str) -> None:
+    """Read the source sentences and the first references."""
     files = test.evaluation.data.files
     places = [f"plain-{set_name}", f"text-{set_name}", "text"]
     texts = {
@@ -337,8 +350,12 @@ def _find_texts(run: Run, test: ScoredSet, set_name: str) -> None:
                 f"{test.name}: the {words} that were scored are not there any more, or have changed since: {effect}; "
                 "score again."
             )
+
+
+def _find_outputs(run: Run, test: ScoredSet) -> None:
+    """Read the outputs of each system."""
     lost = []
-    for file in files.get("systems", []):
+    for file in test.evaluation.data.files.get("systems", []):
         name = file.system or ""
         path = _locate(run, file, [name])
         if path is None:
@@ -354,12 +371,6 @@ def _find_texts(run: Run, test: ScoredSet, set_name: str) -> None:
             f"{test.name}: the outputs that were scored for {', '.join(lost)} are not there any more, or have changed "
             "since: their samples are left out; score again."
         )
-    if len({len(lines) for lines in (test.sources, test.references, *test.outputs.values()) if lines}) > 1:
-        test.sources, test.references, test.outputs = [], [], {}
-        run.problems.append(f"{test.name}: its texts have different numbers of lines, so none is shown: score again.")
-    for name in test.evaluation.scores:
-        if name not in run.systems and not is_baseline(name):
-            run.systems[name] = TrainedSystem(name)
 
 
 def _locate(run: Run, file: DataFile, likely: list[str]) -> Path | None:
