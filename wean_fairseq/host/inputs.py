@@ -73,10 +73,15 @@ _preprocessing = Event()
 os.register_at_fork(after_in_child=lambda: end_with_parent() if _preprocessing.is_set() else None)
 
 
-def _check_texts(prefixes: Sequence[str], sides: Sequence[str | None]) -> None:
-    """Refuse prepared texts that have changed, texts without lines, and sides with different numbers of lines."""
+def _check_texts(prefixes: Sequence[str], sides: Sequence[str | None], alignments: str | None) -> None:
+    """Refuse prepared texts that have changed, texts without lines, and sides with different numbers of lines.
+
+    Args:
+        alignments: suffix of the files with word alignments, which fairseq reads if they exist.
+    """
     for prefix in filter(None, prefixes):
         texts = [f"{prefix}.{side}" if side else prefix for side in sides]
+        texts += [file for file in [f"{prefix}.{alignments}"] if alignments and Path(file).exists()]
         for text in texts:
             check_prepared(Path(text).parent, [Path(text).name])
         numbers = [count_lines(text) for text in texts]
@@ -195,7 +200,7 @@ def preprocess(original: Original, args: Any) -> Any:
         if file in (args.srcdict, args.tgtdict):
             option = "--srcdict" if file == args.srcdict else "--tgtdict"
             load_dictionary(file, f"give {option} a dictionary of fairseq-preprocess")
-    _check_texts(prefixes, sides)
+    _check_texts(prefixes, sides, args.align_suffix)
     if args.alignfile and args.trainpref:
         # the two sides were compared with each other
         _check_equal_lengths([args.alignfile, texts[0]], [count_lines(args.alignfile), count_lines(texts[0])])

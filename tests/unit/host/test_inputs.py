@@ -135,6 +135,16 @@ def test_fairseq_preprocess_refuses_alignments_of_other_text(preprocess, tmp_pat
     assert not (tmp_path / "bin").exists()
 
 
+def test_fairseq_preprocess_refuses_given_alignments_of_other_text(preprocess, tmp_path):
+    (tmp_path / "train.align").write_text("0-0\n")
+    with pytest.raises(UserError, match=r"train\.src has 2 lines but .*/train\.align has 1: give texts in which each"):
+        preprocess("--align-suffix", "align")
+    assert not (tmp_path / "bin").exists()
+    (tmp_path / "train.align").write_text("0-0\n1-1\n")
+    preprocess("--align-suffix", "align")
+    assert (tmp_path / "bin" / "train.align.src-tgt.bin").is_file()
+
+
 def test_fairseq_preprocess_refuses_prepared_text_that_has_changed(preprocess, tmp_path):
     """All pairs were shifted, and the checksums that were written later confirmed it."""
     (tmp_path / "manifest.json").write_text('{"files": {"train.src": {"sha256": "0"}}}')
