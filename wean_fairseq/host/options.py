@@ -157,6 +157,12 @@ def _check_saving(saving: Any, data: Any, limits: Any) -> None:
         raise UserError("--patience counts validations, and --disable-validation has none: leave one of them out.")
     if validates and (not saving.no_save or saving.patience > 0):
         _check_direction(saving.best_checkpoint_metric, saving.maximize_best_checkpoint_metric)
+    is_last = 1 < data.validate_interval >= (limits.max_epoch or math.inf) and not data.validate_interval_updates
+    if saving.patience > 0 and is_last:
+        raise UserError(
+            f"--patience counts validations, and with --validate-interval {data.validate_interval} only the last epoch "
+            "has one: leave one of them out."
+        )
     every = [saving.save_interval] * (not (saving.no_last_checkpoints and saving.no_epoch_checkpoints))
     both = 1 if data.validate_interval_updates else data.validate_interval
     every += [math.lcm(saving.save_interval, both)] * validates

@@ -328,6 +328,31 @@ def test_a_training_that_can_save_no_checkpoint_is_refused(saving, data, limits,
             check_training(sections)
 
 
+@pytest.mark.parametrize(
+    ("data", "epochs", "counts"),
+    [
+        ({"validate_interval": 5}, 5, False),
+        ({"validate_interval": 9}, 5, False),
+        ({"validate_interval": 5}, 6, True),  # validates after epochs 5 and 6
+        ({"validate_interval": 5}, 0, True),  # without a limit
+        ({"validate_interval": 1}, 1, True),  # a short trial of a training that validates after each epoch
+        ({"validate_interval": 5, "validate_interval_updates": 10}, 5, True),
+    ],
+)
+def test_patience_is_refused_if_only_the_last_epoch_is_validated(data, epochs, counts):
+    """The expected values follow ``validate_and_save`` of fairseq. The patience had no effect."""
+    sections = {
+        "checkpoint": CheckpointConfig(patience=1),
+        "dataset": DatasetConfig(**data),
+        "optimization": OptimizationConfig(lr=[0.1], max_epoch=epochs),
+    }
+    if counts:
+        check_training(sections)
+    else:
+        with pytest.raises(UserError, match=r"--patience counts validations, and with --validate-interval [59] only"):
+            check_training(sections)
+
+
 @pytest.mark.parametrize("subsets", ["train", "valid,train"])
 def test_validation_on_the_training_set_is_refused(subsets):
     """Each validation used up the batches of an epoch, because fairseq has one iterator for each set."""
