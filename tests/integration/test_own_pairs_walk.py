@@ -126,6 +126,7 @@ def test_changed_inputs_and_settings_are_refused(walked: tuple[Path, str]) -> No
     for flags, reason in {
         "--bea x": "unrecognized arguments: --bea x",
         "--beam 0": "--beam must be from 1 to 2147483647, but is 0",
+        "--batch-size 0": "--batch-size must be 1 or more, but is 0",
         "--nbest 9": "--nbest 9 is more than the 5 hypotheses of --beam: raise --beam",
         "--sampling": "--search-preset wean is plain beam search and does not",
     }.items():

@@ -77,6 +77,7 @@ def check_decoding(args: Namespace) -> None:
         UserError: if an option is invalid, or its BPE or score cannot be used. The message names it.
     """
     check_generation(args, sys.maxsize, str(args.search_preset))
+    check_batches({name: getattr(args, option.replace("-", "_")) for name, (option, *_) in _OF_BATCHES.items()})
     if hasattr(args, "buffer_size"):
         given = [name for name, default in _OF_GENERATE.items() if getattr(args, name, default) != default]
         given += ["print_alignment soft"] * (args.print_alignment == "soft")

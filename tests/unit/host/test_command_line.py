@@ -217,6 +217,17 @@ def test_numbers_out_of_range_are_refused_by_every_command(command: str, option:
             parse(command, *line, f"{option}={value}")
 
 
+@pytest.mark.parametrize("command", ["generate", "interactive"])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--batch-size", "0"), ("--max-tokens", "0"), ("--num-shards", "0"), ("--num-workers", "-1")],
+)
+def test_batches_of_a_decoding_are_checked_before_the_model_is_loaded(command: str, option: str, value: str):
+    """A recipe refused them after its first training, when it decoded."""
+    with pytest.raises(UserError, match=f"^{option} must be .*, but is {value}"):
+        parse(command, "data", "--path", "nowhere.pt", "--task", "paraphrase", option, value)
+
+
 @pytest.mark.parametrize(
     "option", "--lr --update-freq --valid-subset --source-lang --save-dir --finetune-from-model".split()
 )
