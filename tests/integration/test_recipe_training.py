@@ -368,3 +368,15 @@ def test_a_data_set_is_binarised_anew_after_a_system_that_has_data_of_its_own(tm
     done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     expected = [f"{run}/{part}" for run in ("first", "second") for part in ("bin", "text", "bin-pairs", "pairs")]
     assert done.stdout.split() == expected, done.stderr
+
+
+@pytest.mark.parametrize(("patience", "metric"), [(3, "bleu"), ("", None)])
+def test_the_synthetic_rules_are_validated_by_bleu_if_there_is_a_patience(run, tmp_path, patience, metric):
+    """The loss grows while the outputs improve, so that it cannot end a training."""
+    run(script=ROOT / "examples/copynet/synthetic.sh", SMOKE=1, SYSTEMS="copynet", PATIENCE=patience)
+    assert begun(tmp_path) == ["copynet 1 1"]
+    command = (tmp_path / "run/copynet/command").read_text(encoding="utf-8").splitlines()
+    given = dict(line.partition(" ")[::2] for line in command)
+    assert given.get("--best-checkpoint-metric") == metric
+    assert ("--eval-bleu" in given) == bool(patience)
+    assert given.get("--patience", "") == str(patience)
