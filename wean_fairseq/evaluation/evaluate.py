@@ -70,7 +70,7 @@ def evaluate(
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
     if whole := [column.key for column in usable if corpus.groups and not column.metric.additive]:
-        warnings.append(f"not scored by --groups, because they count over the whole output: {', '.join(whole)}.")
+        warnings.append(f"--groups leaves out {', '.join(whole)}, which is computed over the whole output.")
     outputs: dict[str, list[SystemOutput]] = {}
     if corpus.sources is not None and corpus.copyable:
         outputs[COPY_ROW] = [SystemOutput(COPY_ROW, [[line] for line in corpus.sources], "")]
@@ -246,9 +246,11 @@ def few_warnings(evaluation: Evaluation) -> Iterator[str]:
 
 
 def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[MetricColumn]) -> Iterator[str]:
-    """Warn if a metric uses more outputs per sentence than a system has."""
+    """Warn if a metric uses more outputs per sentence than a system has, and about lists of different lengths."""
     depths = {column.key: column.metric.wants_nbest for column in columns if column.metric.wants_nbest > 1}
     for system in systems:
+        if system.uneven:
+            yield f"{system.name}: {system.uneven}"
         longest = max(len(entries) for entries in system.nbest)
         short = [f"{key} looks at {number}" for key, number in depths.items() if number > longest]
         if short:

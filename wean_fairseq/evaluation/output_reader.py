@@ -13,7 +13,6 @@ that was generated twice, and a line that a crash truncated or another message i
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
 from math import inf, isnan, nan
@@ -97,6 +96,7 @@ class SystemOutput:
         nbest: the hypotheses of every sentence, best first. Every list has at least one entry, but an entry may be an
             empty text.
         notes: unusual properties of the file, one sentence each.
+        uneven: sentence about the lists of hypotheses that are shorter than others, or empty.
         logged: the sources (``S``) and targets (``T``) that the file contains, if it has one for every sentence.
     """
 
@@ -104,6 +104,7 @@ class SystemOutput:
     nbest: list[list[str]]
     path: str
     notes: list[str] = field(default_factory=list)
+    uneven: str = ""
     logged: dict[str, list[str]] = field(default_factory=dict)
 
     @property
@@ -134,15 +135,15 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
     Raises:
         UserError: if the file is a log of fairseq-generate, an n-best list or a table, or has another format.
     """
-    lines, notes, logged = read_lines(path), [], {}
+    lines, notes, uneven, logged = read_lines(path), [], "", {}
     generated = read_json_lines(lines, path)
     if generated is not None:
         nbest, logged["S"] = generated
         depth = max(map(len, nbest))
         notes = [
-            f"{Path(path).name} was read as JSON lines of wean-generate, with up to {depth} output(s) of a sentence.",
-            *_short_lists(nbest, "line", 1),
+            f"{Path(path).name} was read as JSON lines of wean-generate, with up to {depth} output(s) of a sentence."
         ]
+        uneven = _short_lists(nbest, "line", 1)
     elif sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
         raise UserError(
             f"{path} looks like the output of fairseq-generate, not like plain sentences; "
@@ -152,7 +153,7 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
         check_format(lines, path)
         nbest = [[line] for line in lines]
     nbest = [[join_pieces(text, remove_bpe) for text in texts] for texts in nbest]
-    return SystemOutput(name, nbest, str(path), notes, logged)
+    return SystemOutput(name, nbest, str(path), notes, uneven, logged)
 
 
 def read_generated(
@@ -187,25 +188,29 @@ def read_generated(
     numbered = [sentences[index].texts for index in range(len(sentences))]
     logged = {tag: [text for texts in numbered for text in texts[tag]] for tag in "ST"}
     complete = {tag: texts for tag, texts in logged.items() if len(texts) == len(sentences)}
-    return SystemOutput(name, nbest, str(path), [*_notes(sentences, nbest)], complete)
+    return SystemOutput(name, nbest, str(path), _forced(sentences), _short_lists(nbest, "id", 0), complete)
 
 
-def _short_lists(nbest: list[list[str]], place: str, start: int) -> Iterator[str]:
-    """Report n-best lists that are shorter than others. ``wean-generate`` writes no list for an empty line."""
+def _short_lists(nbest: list[list[str]], place: str, start: int) -> str:
+    """Return a sentence about the n-best lists that are shorter than others, or an empty text.
+
+    ``wean-generate`` writes no list for an empty line.
+    """
     longest = max(map(len, nbest))
     lists = [(number, texts) for number, texts in enumerate(nbest, start) if place == "id" or texts != [""]]
     short = [number for number, texts in lists if len(texts) < longest]
-    if short:
-        yield f"{len(short)} sentences have fewer than {longest} hypotheses ({place} {name_some(short)})."
+    if not short:
+        return ""
+    return f"{len(short)} sentences have fewer than {longest} hypotheses ({place} {name_some(short)})."
 
 
-def _notes(sentences: dict[int, LoggedSentence], nbest: list[list[str]]) -> Iterator[str]:
-    """Report n-best lists that are shorter than others, and a log whose outputs all equal their targets."""
-    yield from _short_lists(nbest, "id", 0)
+def _forced(sentences: dict[int, LoggedSentence]) -> list[str]:
+    """Return a note if all outputs of a log equal their targets."""
     logged = [sentence.texts for sentence in sentences.values()]
     echoes = all(texts["T"] and any(_is_echo(*texts["T"], *texts[tag][:1]) for tag in "HD") for texts in logged)
-    if echoes and (number := len(logged)) >= _SUSPICIOUS:
-        yield f"all {number} outputs are their T- lines; if the log is one of --score-reference it holds no output."
+    if not echoes or len(logged) < _SUSPICIOUS:
+        return []
+    return [f"all {len(logged)} outputs are their T- lines; if the log is one of --score-reference it holds no output."]
 
 
 def _is_echo(target: str, output: str = "") -> bool:

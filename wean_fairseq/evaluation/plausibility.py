@@ -110,14 +110,19 @@ class Side:
 class Texts:
     """All texts of an evaluation in the form that the checks read. References may be missing.
 
+    If they are, most checks compare the outputs with the source. The checks of properties in which outputs may well
+    differ from the source, such as their length, do nothing.
+
     Attributes:
-        systems: one text for each run of a system.
+        outputs: the runs of the systems.
+        systems: one text for each run of a system, which has the best outputs.
         references: the lines of all reference files, which are concatenated.
         usual: the references or, if there are none, the source.
         first: the lines of the first reference file.
     """
 
     def __init__(self, systems: Sequence[SystemOutput], corpus: Corpus) -> None:
+        self.outputs = systems
         self.systems = [Side(system.name, system.hypotheses, system.logged) for system in systems]
         self.corpus = corpus
         self.source = None if corpus.sources is None else Side("the source", corpus.sources)
@@ -138,7 +143,7 @@ class Texts:
 
 
 def check_outputs_are_text(texts: Texts) -> Iterator[str]:
-    """Report marks that are frequent in the outputs and rare in the references, or the reverse.
+    """Report marks that are frequent in the outputs and rare in the usual text, or the reverse.
 
     Raises:
         UserError: if outputs contain a mark that makes their scores meaningless.
@@ -170,10 +175,10 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
 
 
 def check_score_columns(texts: Texts) -> Iterator[str]:
-    """Check whether a number precedes or follows each output, such as a score or a line number.
+    """Report outputs of which nearly all begin or end with a number, such as a score or a line number.
 
     Raises:
-        UserError: if nearly all outputs have such a number, the numbers differ, and the references have none.
+        UserError: if the references have no such numbers.
     """
     number = NUMBER.pattern
     for place, pattern, remedy in (
@@ -192,7 +197,7 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
                     f"{numbers[0]}{theirs}; if these are scores or line numbers, remove them, for example with "
                     f"{remedy}."
                 )
-                if texts.usual.lines:
+                if texts.corpus.references:
                     raise UserError(text)
                 yield text
 
@@ -263,9 +268,11 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
     for names in inputs.values():
         if len(names) > 1:
             yield f"{' and '.join(names)} are the same text, line for line; give each file once, under its own option."
-    for text, names in _names_by_text((side.name, side.lines) for side in texts.systems).items():
+    lists = ((system.name, list(map("\n".join, system.nbest))) for system in texts.outputs)
+    for names in _names_by_text(lists).values():
         if len(set(names)) > 1:
             yield f"{', '.join(dict.fromkeys(names))} are the same outputs, line for line; is one file given twice?"
+    for text, names in _names_by_text((side.name, side.lines) for side in texts.systems).items():
         # Outputs may equal both the source and a reference, because some sources need no change. This is not a mistake
         # of the user.
         equal = [name for name in inputs.get(text, []) if name in references]
@@ -285,7 +292,11 @@ def _names_by_text(texts: Iterable[tuple[str, Sequence[str]]]) -> dict[tuple[str
 
 
 def check_alignment(texts: Texts) -> Iterator[str]:
-    """Report outputs whose lines are shifted or in another order than the lines of the source or the reference."""
+    """Report outputs whose lines are shifted or in another order than the lines of the source or the reference.
+
+    Outputs that are unrelated to the source are reported only if they are also unrelated to a reference. For example,
+    replies share few words with the messages.
+    """
     for side in texts.rewriting:
         for anchors in texts.anchors:
             # A line is misplaced if it shares far more rare words with another line than with its own line. The source
@@ -298,7 +309,7 @@ def check_alignment(texts: Texts) -> Iterator[str]:
                 break
         else:
             # if most outputs are one sentence, only `check_repetition` reports them
-            if texts.anchors and 2 * len(set(side.lines)) > len(side.lines):
+            if texts.corpus.references and 2 * len(set(side.lines)) > len(side.lines):
                 roles = " and ".join(anchors.role for anchors in texts.anchors)
                 yield f"{side.name}: the outputs fit {roles} {_UNRELATED}, or the model does not read its input."
     if texts.source is not None:

@@ -10,7 +10,6 @@ lines (targets) of a log.
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -140,11 +139,8 @@ def rerank_command(argv: list[str]) -> str:
     signature = metric.get_signature().format()
     lines = [f"tuning set: {counted(len(corpus), 'sentence')}, {counted(len(corpus.references), 'reference')}", ""]
     lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
-    for option, searches, texts in (("", tuning, corpus), ("--test ", test, Corpus([]))):
-        # The number of hypotheses, which the notes are about, was checked above.
-        outputs = [replace(search, notes=[]) for search in searches]
-        oddities = plausibility_warnings(find_oddities(outputs, texts), [signature])
-        lines += [f"warning: {option}{text}" for text in (*oddities, *empty_warnings(outputs, texts))]
+    for option, searches, texts in (("--tune", tuning, corpus), ("--test", test, Corpus([]))):
+        lines += [f"warning: {option} {text}" for text in check_searches(option, searches, texts, signature)]
     tuned_on = {Path(system.path).resolve() for system in tuning}
     for path in (system.path for system in test if Path(system.path).resolve() in tuned_on):
         lines.append(f"warning: {path} is a log of --tune and of --test; give logs of two sets.")
@@ -213,6 +209,15 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
         number = first_difference(test[0].logged.get("S", ()), system.logged.get("S", ()))
         if number is not None:
             raise UserError(f"S-{number} of {system.path} and of {test[0].path} differ; give logs of one test set.")
+
+
+def check_searches(option: str, searches: Sequence[SystemOutput], corpus: Corpus, signature: str) -> list[str]:
+    """Return warnings about unusual outputs. Raise UserError if they cannot be the outputs of a system."""
+    try:
+        oddities = find_oddities(searches, corpus)
+    except UserError as error:
+        raise UserError(f"{option} {error}") from error
+    return [*plausibility_warnings(oddities, [signature]), *empty_warnings(searches, corpus)]
 
 
 def candidate_table(candidates: Sequence[Candidate], choice: Candidate, label: str) -> Table:

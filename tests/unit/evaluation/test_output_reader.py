@@ -114,11 +114,12 @@ def test_what_is_odd_about_a_log_is_counted(tmp_path: Path) -> None:
 
     In a second log, all ten outputs equal their targets, and in a third log, only nine of them.
     """
-    assert read_generated("X", write(tmp_path / "gen.log", LOG)).notes == [
-        "1 sentences have fewer than 2 hypotheses (id 0)."
-    ]
+    output = read_generated("X", write(tmp_path / "gen.log", LOG))
+    assert (output.notes, output.uneven) == ([], "1 sentences have fewer than 2 hypotheses (id 0).")
     forced = "".join(f"T-{number}\ta b\nH-{number}\t-1\ta b\n" for number in range(10))
-    (note,) = read_generated("X", write(tmp_path / "gen.log", forced)).notes
+    output = read_generated("X", write(tmp_path / "gen.log", forced))
+    (note,) = output.notes
+    assert output.uneven == ""
     assert note.startswith("all 10 outputs are their T- lines")
     # A word outside of the dictionary is <unk> in an output.
     unknown = forced.replace("H-3\t-1\ta b", "H-3\t-1\ta <unk>")

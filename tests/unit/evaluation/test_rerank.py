@@ -167,13 +167,24 @@ def test_tuning_logs_in_another_order_than_the_source_are_refused(run: Run) -> N
     assert "warning" not in run(*TUNE)[1]
     # The other checks are those of the scores.
     again = ("--tune", "5=t5", "6=t5", "--ref", "ref", "--src", "src")
-    assert "warning: 5, 6 are the same outputs, line for line; is one file given twice?" in run(*again)[1]
+    assert "warning: --tune 5, 6 are the same outputs, line for line; is one file given twice?" in run(*again)[1]
+    # searches may agree in the best outputs
+    write_log("t6", [[best, "x"] for best, _ in FIVE], sources=TUNE_SOURCES)
+    assert "warning" not in run("--tune", "5=t5", "6=t6", "--ref", "ref", "--src", "src")[1]
     write_log("t5", [[""], *FIVE[1:]], sources=TUNE_SOURCES)
-    assert "warning: 5: 1 empty hypotheses (line 1), scored as empty." in run(*TUNE, "--ranks", "1")[1]
+    assert "warning: --tune 5: 1 empty hypotheses (line 1), scored as empty." in run(*TUNE, "--ranks", "1")[1]
     write_log("e5", [[""], *TEST_FIVE[1:]])
     assert "warning: --test 5: 1 empty hypotheses (line 1), scored as empty." in run(*BOTH, "--ranks", "1")[1]
     write_log("t5", [["the same"]] * len(FIVE), sources=TUNE_SOURCES)
     assert "outputs are the same sentence ('the same')" in run(*TUNE, "--ranks", "1")[1]
+    write_log("t5", FIVE, sources=TUNE_SOURCES)
+    write_log("e5", [["one@@ s", "one"], ["two", "two"]])
+    assert "--test 5: 1 outputs hold pieces of words" in run(*BOTH)[2]
+    write_log("t5", [["a", "b"]] * 12, target="a")
+    lines = "".join(f"{number} b\n" for number in range(12))
+    Path("ref").write_text(lines, encoding="utf-8")
+    said = run("--tune", "5=t5", "--ref", "ref")[1]
+    assert "warning: --tune 5: all 12 outputs are their T- lines; if the log is one of --score-reference" in said
 
 
 def test_of_equal_scores_the_first_wins(run: Run) -> None:

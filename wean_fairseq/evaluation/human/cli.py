@@ -42,7 +42,8 @@ def sheet_command(argv: list[str]) -> str:
     sizes = {"num_sentences": args.sentences, "num_raters": args.raters}
     design = make_design(systems, sources, args.criteria, kind=args.kind, seed=args.seed, **sizes)
     corpus = Corpus([system.hypotheses for system in systems[len(outputs) :]], sources)
-    warnings = [*plausibility_warnings(find_oddities(outputs, corpus), [])]
+    # raters see capitals, like scores that are not in lower case
+    warnings = [*plausibility_warnings(find_oddities(outputs, corpus), ["case:mixed"])]
     warnings += empty_warnings(systems, Corpus([]), "which raters would see as empty texts")
     files = write_sheets(design, args.out)
     return (
