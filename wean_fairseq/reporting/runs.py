@@ -341,7 +341,11 @@ def _find_sentences(run: Run, test: ScoredSet, set_name: str) -> None:
     }
     test.sources, test.references = texts.get("source", []), texts.get("references", [])
     own = [run.path / place for place in places[:2]]
-    has_own_text = any(place.is_dir() or place.is_symlink() for place in own)
+    # text behind a link that leads out of the run is not lost, but not shown
+    has_own_text = any(
+        is_inside(place, run.root) if place.is_dir() else place.is_symlink()  # a link to nothing
+        for place in own
+    )
     for role, (words, effect) in _TEXTS.items():
         # Scores may be of texts outside of the run directory. Those of a recipe have these names.
         is_own = any(_OF_RECIPE.fullmatch(file.name) for file in files.get(role, [])[:1])

@@ -186,6 +186,29 @@ def test_texts_outside_of_the_run_directory_are_not_missed(tmp_path: Path) -> No
     assert read_run(folder).problems == []
 
 
+def test_texts_that_are_not_those_of_the_recipe_are_not_missed(tmp_path: Path) -> None:
+    """The outputs may have been scored against other files, which are anywhere."""
+    folder = make_run(tmp_path / "run")
+    scores = (folder / "test.json").read_text()
+    (folder / "test.json").write_text(scores.replace("test.src", "my.src").replace("test.tgt", "my.tgt"))
+    run = read_run(folder)
+    assert (run.problems, run.sets["test"].sources, run.sets["test"].references) == ([], [], [])
+
+
+def test_text_behind_a_link_is_not_called_lost(tmp_path: Path) -> None:
+    """It is not shown, but it has not changed."""
+    folder = make_run(tmp_path / "run")
+    (folder / "text").rename(tmp_path / "elsewhere")
+    (folder / "text").symlink_to(tmp_path / "elsewhere")
+    message = "manifest.json is behind a link that leads out of the run, so it is not shown."
+    assert read_run(folder).problems == [f"text/{message}", f"text-test/{message}"]
+    (tmp_path / "elsewhere").rename(tmp_path / "nowhere")
+    assert [problem[:26] for problem in read_run(folder).problems] == [
+        "test: the source sentences",
+        "test: the references that ",
+    ]
+
+
 def test_a_system_that_its_scores_call_otherwise_keeps_its_log(tmp_path):
     folder = make_run(tmp_path / "run")
     score(folder, f"Ours={folder / 'transformer' / 'test.log'}", preset="paper:cdnpg-fixed")
