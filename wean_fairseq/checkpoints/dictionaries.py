@@ -24,7 +24,8 @@ def load_dictionary(path: str, remedy: str = "restore it, or preprocess the data
         open_regular(path).close()  # fairseq would wait for a FIFO, and would never stop reading a device
         check_size(path)
         dictionary = Dictionary.load(path)
-        wrong = "a line has no word" if "" in dictionary.indices else None
+        wrong = "it has no words" if len(dictionary) == dictionary.nspecial else None
+        wrong = "a line has no word" if "" in dictionary.indices else wrong
         wrong = "a word has a negative count" if min(dictionary.count) < 0 else wrong
     except OSError as error:
         wrong = str(error.strerror)

@@ -73,29 +73,50 @@ _preprocessing = Event()
 os.register_at_fork(after_in_child=lambda: end_with_parent() if _preprocessing.is_set() else None)
 
 
-def _check_texts(prefixes: Sequence[str], sides: Sequence[str | None], alignments: str | None) -> None:
-    """Refuse prepared texts that have changed, texts without lines, and sides with different numbers of lines.
+def _check_files(args: Any, texts: Sequence[str]) -> None:
+    """Refuse inputs that are no files, texts that begin with a byte order mark, and broken dictionaries."""
+    dictionaries = {args.srcdict: "--srcdict", args.tgtdict: "--tgtdict"}
+    for file in filter(None, [*dictionaries, args.alignfile, *texts]):
+        try:
+            if file in dictionaries:
+                check_size(file)
+            with open_input(file) as opened:
+                if opened.read(len(BOM_UTF8)) == BOM_UTF8:
+                    raise UserError(
+                        f"{file} begins with a byte order mark, which would belong to its first word: save the "
+                        "file without it, as preprocess/parallel_text.py does."
+                    )
+        except OSError as error:
+            raise UserError(
+                f"{file} cannot be read ({error.strerror}): give fairseq-preprocess a text file."
+            ) from error
+        if file in dictionaries:
+            load_dictionary(file, f"give {dictionaries[file]} a dictionary of fairseq-preprocess")
+
+
+def _check_texts(args: Any, texts: dict[str, list[str]]) -> None:
+    """Refuse prepared texts that have changed, texts without lines, and files with different numbers of lines.
 
     Args:
-        alignments: suffix of the files with word alignments, which fairseq reads if they exist.
+        texts: the files of each prefix.
     """
-    for prefix in filter(None, prefixes):
-        texts = [f"{prefix}.{side}" if side else prefix for side in sides]
-        texts += [file for file in [f"{prefix}.{alignments}"] if alignments and Path(file).exists()]
-        for text in texts:
+    if args.alignfile and not args.trainpref:
+        raise UserError("--alignfile aligns the words of the training text: give it with --trainpref, or leave it out.")
+    for prefix, files in texts.items():
+        for text in files:
             check_prepared(Path(text).parent, [Path(text).name])
-        numbers = [count_lines(text) for text in texts]
+        numbers = [count_lines(text) for text in files]
         if 0 in numbers:
-            raise UserError(f"{texts[numbers.index(0)]} has no lines: give texts with at least one line.")
-        _check_equal_lengths(texts, numbers)
-
-
-def _check_equal_lengths(texts: Sequence[str], numbers: Sequence[int]) -> None:
-    """Refuse texts with different numbers of lines."""
-    for text, number in zip(texts, numbers, strict=True):
-        if number != numbers[0]:
+            raise UserError(f"{files[numbers.index(0)]} has no lines: give texts with at least one line.")
+        # fairseq reads the alignments of each text if they exist
+        alignments = [file for file in [f"{prefix}.{args.align_suffix}"] if args.align_suffix and Path(file).exists()]
+        alignments += [args.alignfile] if args.alignfile and prefix == args.trainpref else []
+        numbers += map(count_lines, alignments)
+        for text, number in zip([*files, *alignments], numbers, strict=True):
+            if number == numbers[0]:
+                continue
             raise UserError(
-                f"{texts[0]} has {counted(numbers[0], 'line')} but {text} has {number:,}: give texts in which each "
+                f"{files[0]} has {counted(numbers[0], 'line')} but {text} has {number:,}: give texts in which each "
                 "line belongs to the line of the same number."
             )
 
@@ -182,28 +203,10 @@ def preprocess(original: Original, args: Any) -> Any:
     check_range("workers", [args.workers], 1, MOST_PROCESSES)
     prefixes = ",".join(filter(None, (args.trainpref, args.validpref, args.testpref))).split(",")
     sides = [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
-    texts = [f"{prefix}.{side}" if side else prefix for prefix in prefixes if prefix for side in sides]
-    for file in filter(None, [args.srcdict, args.tgtdict, args.alignfile, *texts]):
-        try:
-            if file in (args.srcdict, args.tgtdict):
-                check_size(file)
-            with open_input(file) as opened:
-                if opened.read(len(BOM_UTF8)) == BOM_UTF8:
-                    raise UserError(
-                        f"{file} begins with a byte order mark, which would belong to its first word: save the "
-                        "file without it, as preprocess/parallel_text.py does."
-                    )
-        except OSError as error:
-            raise UserError(
-                f"{file} cannot be read ({error.strerror}): give fairseq-preprocess a text file."
-            ) from error
-        if file in (args.srcdict, args.tgtdict):
-            option = "--srcdict" if file == args.srcdict else "--tgtdict"
-            load_dictionary(file, f"give {option} a dictionary of fairseq-preprocess")
-    _check_texts(prefixes, sides, args.align_suffix)
-    if args.alignfile and args.trainpref:
-        # the two sides were compared with each other
-        _check_equal_lengths([args.alignfile, texts[0]], [count_lines(args.alignfile), count_lines(texts[0])])
+    by_prefix = {prefix: [f"{prefix}.{side}" if side else prefix for side in sides] for prefix in prefixes if prefix}
+    texts = [text for files in by_prefix.values() for text in files]
+    _check_files(args, texts)
+    _check_texts(args, by_prefix)
     _preprocessing.set()
     try:
         _check_new(args, sides)

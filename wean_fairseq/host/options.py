@@ -152,7 +152,7 @@ def check_training(cfg: Any) -> None:
 
 
 def _check_saving(saving: Any, data: Any, limits: Any) -> None:
-    """Refuse options with which ``--patience`` has no effect, or with which no checkpoint can be saved."""
+    """Refuse options with which ``--patience`` has no effect, the worst checkpoint is kept, or none can be saved."""
     validates = not data.disable_validation  # without a validation, no checkpoint is the best
     if saving.patience > 0 and not validates:
         raise UserError("--patience counts validations, and --disable-validation has none: leave one of them out.")

@@ -127,11 +127,21 @@ def test_fairseq_preprocess_refuses_a_text_without_lines(preprocess, tmp_path, s
     assert not (tmp_path / "bin").exists()
 
 
-@pytest.mark.parametrize(("content", "count"), [("", "0 lines"), ("0-0\n", "1 line"), ("0-0\n" * 3, "3 lines")])
+@pytest.mark.parametrize(("content", "count"), [("", 0), ("0-0\n", 1), ("0-0\n" * 3, 3)])
 def test_fairseq_preprocess_refuses_alignments_of_other_text(preprocess, tmp_path, content, count):
     (tmp_path / "align").write_text(content)
-    with pytest.raises(UserError, match=rf"align has {count} but .*/train\.src has 2: give texts in which each line"):
+    with pytest.raises(UserError, match=rf"train\.src has 2 lines but .*/align has {count}: give texts in which each"):
         preprocess("--alignfile", str(tmp_path / "align"))
+    with pytest.raises(UserError, match="--alignfile aligns the words of the training text: give it with --trainpref"):
+        preprocess("--alignfile", str(tmp_path / "align"), "--trainpref", "", "--testpref", str(tmp_path / "train"))
+    assert not (tmp_path / "bin").exists()
+
+
+def test_fairseq_preprocess_refuses_an_empty_dictionary(preprocess, tmp_path):
+    """Every word would be unknown."""
+    (tmp_path / "dict").touch()
+    with pytest.raises(UserError, match=r"dict is not a dictionary \(it has no words\): give --srcdict a dictionary"):
+        preprocess("--srcdict", str(tmp_path / "dict"))
     assert not (tmp_path / "bin").exists()
 
 
