@@ -62,10 +62,9 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
     digests = [sha256_of(Path(path)) for path in paths]
     for number, digest in enumerate(digests):
         if (first := digests.index(digest)) < number:
-            logger.warning(
-                f"{paths[number]} has the same content as {paths[first]}, which has more weight than the others "
-                "therefore: give each checkpoint once"
-            )
+            is_same = Path(paths[number]).resolve() == Path(paths[first]).resolve()
+            wrong = "is given more than once" if is_same else f"has the same content as {paths[first]}"
+            logger.warning(f"{paths[number]} {wrong}, so that the average counts it twice: give each checkpoint once")
     result["model"] = {name: model[same.get(name, name)] for name in model}
     result.pop("last_optimizer_state", None)  # it belongs to only one of the averaged checkpoints
     result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}
@@ -84,7 +83,8 @@ def _random_start(state: dict[str, Any]) -> Any:
     saving = options_of(state, "checkpoint")
     # the values of a foreign checkpoint may be of any type
     start, folder = (str(saving.get(name) or default) for name, default in (("restore_file", LAST), ("save_dir", "")))
-    is_continued = is_named(Namespace(restore_file=start, save_dir=folder)) or saving.get("finetune_from_model")
+    is_continued = is_named(Namespace(restore_file=start, save_dir=folder))
+    is_continued |= any(saving.get(option) for option in ("continue_once", "finetune_from_model"))
     return None if is_continued else options_of(state, "common").get("seed")
 
 

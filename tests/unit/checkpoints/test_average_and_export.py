@@ -131,12 +131,10 @@ def test_a_checkpoint_that_is_given_twice_is_named(tmp_path, caplog):
     average([path, other], tmp_path / "average.pt")
     assert caplog.text == ""
     average([path, other, tmp_path / "link.pt"], tmp_path / "average.pt")
-    assert (
-        f"{tmp_path / 'link.pt'} has the same content as {path}, which has more weight than the others" in caplog.text
-    )
+    assert f"{tmp_path / 'link.pt'} is given more than once, so that the average counts it twice" in caplog.text
     (tmp_path / "copy.pt").write_bytes(path.read_bytes())
     average([path, other, tmp_path / "copy.pt"], tmp_path / "average.pt")
-    assert f"{tmp_path / 'copy.pt'} has the same content as {path}" in caplog.text
+    assert f"{tmp_path / 'copy.pt'} has the same content as {path}, so that the average counts it twice" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -146,12 +144,13 @@ def test_a_checkpoint_that_is_given_twice_is_named(tmp_path, caplog):
         ((1, None, 2), {"finetune_from_model": None, "restore_file": "checkpoint_last.pt"}, 2),
         ((3, 3, 3), {}, None),
         ((1, 2, 3), {"finetune_from_model": "start.pt"}, None),
+        ((1, 2, 3), {"continue_once": "start.pt"}, None),
         ((1, 2, 3), {"restore_file": "folder/start.pt"}, None),
         ((1, 2, 3), {"restore_file": "folder/checkpoint_last.pt"}, None),
         ((1, 1, 2), {"restore_file": "secret/place/checkpoint_last.pt"}, 2),
         ((1, 1, 2), {"restore_file": 5, "save_dir": 7}, None),
     ],
-    ids=["others", "unknown", "same", "finetuned", "restored", "restored-last", "resumed", "numbers"],
+    ids=["others", "unknown", "same", "finetuned", "continued", "restored", "restored-last", "resumed", "numbers"],
 )
 def test_a_warning_about_an_average_of_separate_trainings(tmp_path, caplog, seeds, start, other):
     """Trainings that continue from the same model may have different seeds. Old checkpoints may not have a seed."""
