@@ -57,11 +57,11 @@ train_tries() {
 # written.
 check_training() { only_check=yes train "$@"; }
 
-# check_search: fail with one sentence if fairseq-generate would refuse SEARCH_FLAGS before it loads a model. Otherwise it
-# would do so only after the first training.
+# check_search: fail with one sentence if fairseq-generate would refuse SEARCH_FLAGS beside the options `search` before it
+# loads a model. Otherwise it would do so only after the training.
 check_search() {
   local flags said
-  [[ -n ${SEARCH_FLAGS:-} && -z ${JOB:-} && ${search_is_checked:-none} != "${search[*]}" ]] || return 0
+  [[ -n ${SEARCH_FLAGS:-} && ${search_is_checked-none} != "${search[*]}" ]] || return 0
   read -ra flags <<<"$SEARCH_FLAGS"
   said=$(
     python -P -c '

@@ -24,6 +24,8 @@ if [[ -n ${{DECAY:-}} ]]; then
   decay_linearly 0.1 8
 fi
 for system in $SYSTEMS; do
+  [[ -z ${{OTHER_SEARCH:-}} ]] || search=()
+  [[ -z ${{OTHER_SEARCH:-}} || $system != second ]] || search=(--search-preset wean)
   train "$system" "arch_$system" --lr 0.001 --best-checkpoint-metric bleu
 done
 if [[ -n ${{DECODED:-}} ]]; then
@@ -258,6 +260,15 @@ def test_a_test_set_is_decoded_anew_by_another_search(run, tmp_path):
     plain = {"search_preset": "wean", "replace_unk": True, "beam": 5}
     penalised = plain | {"unkpen": 2}
     assert found == [plain, penalised, penalised, plain, plain, plain | {"beam": 8}]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_search_flags_are_checked_before_each_training(run, tmp_path, jobs):
+    """The search of WEAN, which the second system has, does not go with --lenpen 2."""
+    done = run(OTHER_SEARCH=1, SEARCH_FLAGS="--lenpen 2", JOBS=jobs, PLAIN=1)
+    assert done.returncode == 1
+    assert "SEARCH_FLAGS cannot be given to fairseq-generate (--lenpen 2): " in done.stdout + done.stderr
+    assert begun(tmp_path) == ["first 1 1"]
 
 
 def test_the_best_rate_on_validation_is_kept_with_all_that_were_tried(run, tmp_path):
