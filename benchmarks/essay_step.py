@@ -71,7 +71,7 @@ class RandomBert:
     separator: str = ""
 
     def count_unknown(self, lines: Sequence[tuple[str, ...]]) -> tuple[int, int]:
-        """Return no unknown word, as the vocabulary has every word."""
+        """Return 0 and the number of different words, because the vocabulary has every word."""
         return 0, len({word for words in lines for word in words})
 
     def features(self, topics: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, np.ndarray]]:

@@ -68,7 +68,11 @@ def build(options: Namespace, preparation: Preparation) -> None:
         with preparation.split(split) as writer:
             for pair in files:
                 if pair[0].resolve() == pair[1].resolve():
-                    say("parallel_text", f"warning: {pair[1]} is both sides of --{split}: a model would learn to copy")
+                    say(
+                        "parallel_text",
+                        f"warning: {pair[1]} is both sides of --{split}, so that copying is always right: give two "
+                        "files, unless this is intended",
+                    )
                 for where, (source, target) in writer.until_full(preparation.aligned_lines(pair)):
                     writer.add(source, target, where=where if refuse else "")
 

@@ -31,11 +31,8 @@ COMPUTE_TYPE = "float32"
 # Task options that a user may set when loading a model. The other task options describe the training, so a user rarely
 # overrides them.
 _OF_USE = ("beam", "search_preset", "essay_length", "replace_unk", "bert", "stock_search", "bf16_scores", "int8_scores")
-_OF_TEST_SETS = (
-    "constraints",
-    "score_reference",
-    "prefix_size",
-)  # options for test sets that contain more than source sentences
+# Options for test sets that contain more than source sentences.
+_OF_TEST_SETS = ("constraints", "score_reference", "prefix_size")
 
 
 def load(

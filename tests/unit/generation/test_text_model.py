@@ -389,6 +389,20 @@ def test_options_of_load_that_cannot_be_used_are_named(tmp_path, monkeypatch, op
         load(tmp_path / "a.pt", text=MOSES, **options)
 
 
+@pytest.mark.parametrize("stored", [{"constraints": "ordered"}, {"score_reference": True}, {"prefix_size": 2}])
+def test_a_stored_search_for_test_sets_is_refused(tmp_path, monkeypatch, stored):
+    """A sentence alone has neither constraints nor a reference, from which a prefix is taken."""
+    built = build(tmp_path, "wean_lstm")
+    searched = built.search_options | stored
+    monkeypatch.setattr(StoredModel, "load", lambda *_, **__: Loaded(built.model, built.task, searched))
+    (tmp_path / "a.pt").touch()
+    option = next(iter(stored)).replace("_", "-")
+    with pytest.raises(
+        UserError, match=rf"a\.pt searches with --{option}, which is for test sets: give it to fairseq-"
+    ):
+        load(tmp_path / "a.pt", text=MOSES)
+
+
 def test_a_path_that_is_not_there_is_named(tmp_path):
     (tmp_path / "a.pt").touch()
     for path in ("a" * 300, "x\0", "nowhere"):
