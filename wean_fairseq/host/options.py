@@ -1,9 +1,11 @@
 """Range checks for fairseq options whose invalid values crash late or silently do nothing."""
 
+import ast
 import json
 import math
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from fairseq.registry import REGISTRIES
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ..errors import UserError
+from ..errors import UserError, shown
 from ..optim.fused_adam import read_betas
 from ..ranges import ANY, MOST_PROCESSES, check_no_reference, check_positive, check_range, check_share, flag, values_of
 from ..storage.search import check_generation
@@ -64,7 +66,7 @@ _OF_BATCHES: dict[str, tuple[str, float, float]] = {
 }
 # Options that fairseq-interactive ignores or fails on after the model is loaded, and their defaults.
 _OF_GENERATE = {"score_reference": False, "prefix_size": 0, "lm_path": None, "sacrebleu": False, "scoring": "bleu"}
-_OF_GENERATE |= {"results_path": None}
+_OF_GENERATE |= {"results_path": None, "num_shards": 1, "shard_id": 0}
 # Options of fairseq's byte pair encodings that name files. fairseq would download the default files of some.
 _FILES_OF_BPE = {"bpe_codes", "bpe_merges", "bpe_vocab", "bpe_vocab_file", "gpt2_encoder_json", "gpt2_vocab_bpe"}
 _FILES_OF_BPE |= {"sentencepiece_model", "sentencepiece_model_path"}
@@ -77,12 +79,12 @@ def check_decoding(args: Namespace) -> None:
         UserError: if an option is invalid, or its BPE or score cannot be used. The message names it.
     """
     check_generation(args, sys.maxsize, str(args.search_preset))
-    check_batches({name: getattr(args, option.replace("-", "_")) for name, (option, *_) in _OF_BATCHES.items()})
     if hasattr(args, "buffer_size"):
         given = [name for name, default in _OF_GENERATE.items() if getattr(args, name, default) != default]
         given += ["print_alignment soft"] * (args.print_alignment == "soft")
         if given:
             raise UserError(f"{flag(given[0])} is for fairseq-generate: leave it out.")
+    check_batches({name: getattr(args, option.replace("-", "_")) for name, (option, *_) in _OF_BATCHES.items()})
     if args.scoring == "meteor":
         raise UserError("--scoring meteor fails in fairseq with this NLTK: use wean-evaluate --metric meteor.")
     kinds = REGISTRIES["bpe"]["dataclass_registry"]
@@ -93,6 +95,21 @@ def check_decoding(args: Namespace) -> None:
         value = getattr(args, name)
         if not Path(value or "").is_file():
             raise UserError(f"--bpe {args.bpe} needs a local file as {flag(name)}, which is {value}.")
+
+
+def read_overrides(value: Any, option: str, example: str) -> dict[str, Any]:
+    """Return the value of an option that is a dictionary of option names, as text or as an object.
+
+    Raises:
+        UserError: if it is not such a dictionary. The message has the ``example``.
+    """
+    overrides = value
+    if isinstance(value, str):
+        with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            overrides = ast.literal_eval(value)
+    if not isinstance(overrides, dict) or not all(isinstance(name, str) for name in overrides):
+        raise UserError(f"{option} must be a dictionary, such as {example}, but is {shown(overrides)}.")
+    return overrides
 
 
 def check_subsets(args: Namespace) -> None:
@@ -152,17 +169,18 @@ def check_training(cfg: Any) -> None:
 
 
 def _check_saving(saving: Any, data: Any, limits: Any) -> None:
-    """Refuse options with which ``--patience`` has no effect, the worst checkpoint is kept, or none can be saved."""
+    """Refuse options that make ``--patience`` useless, keep the worst checkpoint, or save no checkpoint."""
     validates = not data.disable_validation  # without a validation, no checkpoint is the best
     if saving.patience > 0 and not validates:
         raise UserError("--patience counts validations, and --disable-validation has none: leave one of them out.")
     if validates and (not saving.no_save or saving.patience > 0):
         _check_direction(saving.best_checkpoint_metric, saving.maximize_best_checkpoint_metric)
-    is_last = 1 < data.validate_interval >= (limits.max_epoch or math.inf) and not data.validate_interval_updates
-    if saving.patience > 0 and is_last:
+    interval, epochs = data.validate_interval, limits.max_epoch or sys.maxsize
+    has_more = data.validate_interval_updates or saving.save_interval_updates or 2 * interval <= epochs
+    if saving.patience > 0 and interval > 1 and not has_more:
         raise UserError(
-            f"--patience counts validations, and with --validate-interval {data.validate_interval} only the last epoch "
-            "has one: leave one of them out."
+            f"--patience counts validations, and --max-epoch {epochs} with --validate-interval {interval} has at most "
+            "one: leave --patience out, or lower --validate-interval."
         )
     every = [saving.save_interval] * (not (saving.no_last_checkpoints and saving.no_epoch_checkpoints))
     both = 1 if data.validate_interval_updates else data.validate_interval

@@ -187,6 +187,7 @@ def test_a_search_is_checked_before_a_model_is_loaded():
     ("words", "message"),
     [
         (["--score-reference"], "--score-reference is for fairseq-generate: leave it out"),
+        (["--num-shards", "2"], "--num-shards is for fairseq-generate: leave it out"),
         (["--scoring", "chrf"], "--scoring is for fairseq-generate"),
         (["--prefix-size", "2"], "--prefix-size is for fairseq-generate"),
         (["--lm-path", "nope"], "--lm-path is for fairseq-generate"),
@@ -220,10 +221,10 @@ def test_numbers_out_of_range_are_refused_by_every_command(command: str, option:
 @pytest.mark.parametrize("command", ["generate", "interactive"])
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--batch-size", "0"), ("--max-tokens", "0"), ("--num-shards", "0"), ("--num-workers", "-1")],
+    [("--batch-size", "0"), ("--max-tokens", "0"), ("--num-workers", "-1")],
 )
 def test_batches_of_a_decoding_are_checked_before_the_model_is_loaded(command: str, option: str, value: str):
-    """A recipe refused them after its first training, when it decoded."""
+    """fairseq-generate refused them when the model was loaded, which is after the training of a recipe."""
     with pytest.raises(UserError, match=f"^{option} must be .*, but is {value}"):
         parse(command, "data", "--path", "nowhere.pt", "--task", "paraphrase", option, value)
 

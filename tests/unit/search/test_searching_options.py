@@ -329,27 +329,29 @@ def test_a_training_that_can_save_no_checkpoint_is_refused(saving, data, limits,
 
 
 @pytest.mark.parametrize(
-    ("data", "epochs", "counts"),
+    ("data", "saving", "epochs", "counts"),
     [
-        ({"validate_interval": 5}, 5, False),
-        ({"validate_interval": 9}, 5, False),
-        ({"validate_interval": 5}, 6, True),  # validates after epochs 5 and 6
-        ({"validate_interval": 5}, 0, True),  # without a limit
-        ({"validate_interval": 1}, 1, True),  # a short trial of a training that validates after each epoch
-        ({"validate_interval": 5, "validate_interval_updates": 10}, 5, True),
+        ({"validate_interval": 5}, {}, 5, False),
+        ({"validate_interval": 9}, {}, 5, False),  # no validation
+        ({"validate_interval": 5}, {}, 9, False),  # after epoch 5
+        ({"validate_interval": 5}, {}, 10, True),  # after epochs 5 and 10
+        ({"validate_interval": 5}, {}, 0, True),  # without a limit
+        ({"validate_interval": 1}, {}, 1, True),  # a short trial of a training that validates after each epoch
+        ({"validate_interval": 5, "validate_interval_updates": 10}, {}, 5, True),
+        ({"validate_interval": 5}, {"save_interval_updates": 10}, 5, True),  # fairseq validates before each of them
     ],
 )
-def test_patience_is_refused_if_only_the_last_epoch_is_validated(data, epochs, counts):
+def test_patience_is_refused_if_there_is_at_most_one_validation(data, saving, epochs, counts):
     """The expected values follow ``validate_and_save`` of fairseq. The patience had no effect."""
     sections = {
-        "checkpoint": CheckpointConfig(patience=1),
+        "checkpoint": CheckpointConfig(patience=1, **saving),
         "dataset": DatasetConfig(**data),
         "optimization": OptimizationConfig(lr=[0.1], max_epoch=epochs),
     }
     if counts:
         check_training(sections)
     else:
-        with pytest.raises(UserError, match=r"--patience counts validations, and with --validate-interval [59] only"):
+        with pytest.raises(UserError, match=r"--patience counts validations, and --max-epoch . with --validate-inter"):
             check_training(sections)
 
 
