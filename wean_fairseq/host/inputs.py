@@ -73,10 +73,30 @@ _preprocessing = Event()
 os.register_at_fork(after_in_child=lambda: end_with_parent() if _preprocessing.is_set() else None)
 
 
+def _alignments(args: Any) -> dict[str, list[str]]:
+    """Return the files with word alignments that fairseq-preprocess reads for each text.
+
+    Raises:
+        UserError: if ``--alignfile`` is given without both sides of the training text.
+    """
+    if args.alignfile and (args.only_source or not args.trainpref):
+        raise UserError(
+            "--alignfile aligns the words of the training text and its target: give it with --trainpref and without "
+            "--only-source, or leave it out."
+        )
+    found: dict[str, list[str]] = {}
+    for prefix in filter(None, (args.trainpref, args.validpref, args.testpref)):
+        if args.align_suffix and not args.dict_only and Path(f"{prefix}.{args.align_suffix}").exists():
+            found[prefix] = [f"{prefix}.{args.align_suffix}"]
+    if args.alignfile:
+        found.setdefault(args.trainpref, []).append(args.alignfile)
+    return found
+
+
 def _check_files(args: Any, texts: Sequence[str]) -> None:
-    """Refuse inputs that are no files, texts that begin with a byte order mark, and broken dictionaries."""
-    dictionaries = {args.srcdict: "--srcdict", args.tgtdict: "--tgtdict"}
-    for file in filter(None, [*dictionaries, args.alignfile, *texts]):
+    """Refuse inputs that are not files, texts that begin with a byte order mark, and broken dictionaries."""
+    dictionaries = {args.tgtdict: "--tgtdict", args.srcdict: "--srcdict"}
+    for file in filter(None, [*dictionaries, *texts]):
         try:
             if file in dictionaries:
                 check_size(file)
@@ -94,25 +114,22 @@ def _check_files(args: Any, texts: Sequence[str]) -> None:
             load_dictionary(file, f"give {dictionaries[file]} a dictionary of fairseq-preprocess")
 
 
-def _check_texts(args: Any, texts: dict[str, list[str]]) -> None:
+def _check_texts(texts: dict[str, list[str]], alignments: dict[str, list[str]]) -> None:
     """Refuse prepared texts that have changed, texts without lines, and files with different numbers of lines.
 
     Args:
-        texts: the files of each prefix.
+        texts: the sides of the text with each prefix.
+        alignments: their word alignments, which have one line for each line of the text.
     """
-    if args.alignfile and not args.trainpref:
-        raise UserError("--alignfile aligns the words of the training text: give it with --trainpref, or leave it out.")
     for prefix, files in texts.items():
         for text in files:
             check_prepared(Path(text).parent, [Path(text).name])
         numbers = [count_lines(text) for text in files]
         if 0 in numbers:
             raise UserError(f"{files[numbers.index(0)]} has no lines: give texts with at least one line.")
-        # fairseq reads the alignments of each text if they exist
-        alignments = [file for file in [f"{prefix}.{args.align_suffix}"] if args.align_suffix and Path(file).exists()]
-        alignments += [args.alignfile] if args.alignfile and prefix == args.trainpref else []
-        numbers += map(count_lines, alignments)
-        for text, number in zip([*files, *alignments], numbers, strict=True):
+        aligned = alignments.get(prefix, [])
+        numbers += map(count_lines, aligned)
+        for text, number in zip([*files, *aligned], numbers, strict=True):
             if number == numbers[0]:
                 continue
             raise UserError(
@@ -205,8 +222,9 @@ def preprocess(original: Original, args: Any) -> Any:
     sides = [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
     by_prefix = {prefix: [f"{prefix}.{side}" if side else prefix for side in sides] for prefix in prefixes if prefix}
     texts = [text for files in by_prefix.values() for text in files]
-    _check_files(args, texts)
-    _check_texts(args, by_prefix)
+    alignments = _alignments(args)
+    _check_files(args, [*texts, *(file for files in alignments.values() for file in files)])
+    _check_texts(by_prefix, alignments)
     _preprocessing.set()
     try:
         _check_new(args, sides)

@@ -129,12 +129,40 @@ def test_fairseq_preprocess_refuses_a_text_without_lines(preprocess, tmp_path, s
 
 @pytest.mark.parametrize(("content", "count"), [("", 0), ("0-0\n", 1), ("0-0\n" * 3, 3)])
 def test_fairseq_preprocess_refuses_alignments_of_other_text(preprocess, tmp_path, content, count):
-    (tmp_path / "align").write_text(content)
-    with pytest.raises(UserError, match=rf"train\.src has 2 lines but .*/align has {count}: give texts in which each"):
-        preprocess("--alignfile", str(tmp_path / "align"))
-    with pytest.raises(UserError, match="--alignfile aligns the words of the training text: give it with --trainpref"):
-        preprocess("--alignfile", str(tmp_path / "align"), "--trainpref", "", "--testpref", str(tmp_path / "train"))
+    for name in ("align", "train.align"):
+        (tmp_path / name).write_text(content)
+    for option in (["--alignfile", str(tmp_path / "align")], ["--align-suffix", "align"]):
+        with pytest.raises(
+            UserError, match=rf"train\.src has 2 lines but .*align has {count}: give texts in which each"
+        ):
+            preprocess(*option)
     assert not (tmp_path / "bin").exists()
+
+
+def test_fairseq_preprocess_refuses_alignments_without_their_text(preprocess, tmp_path):
+    (tmp_path / "align").write_text("0-0\n1-1\n")
+    for more in (["--trainpref", "", "--testpref", str(tmp_path / "train")], ["--only-source"]):
+        with pytest.raises(UserError, match="--alignfile aligns the words of the training text and its target: give"):
+            preprocess("--alignfile", str(tmp_path / "align"), *more)
+    assert not (tmp_path / "bin").exists()
+
+
+def test_fairseq_preprocess_compares_alignments_with_their_text(preprocess, tmp_path):
+    """The training text has two lines, the others have one. fairseq reads no alignments of several validation texts."""
+    for name in ("valid.src", "valid.tgt", "test.src", "test.tgt", "test.align"):
+        (tmp_path / name).write_text("a\n")
+    for name in ("align", "train.align", "valid.align"):
+        (tmp_path / name).write_text("0-0\n1-1\n")
+    valid, test = str(tmp_path / "valid"), str(tmp_path / "test")
+    with pytest.raises(UserError, match=r"valid\.src has 1 line but .*/valid\.align has 2: give texts in which each"):
+        preprocess("--align-suffix", "align", "--validpref", valid)
+    preprocess("--align-suffix", "align", "--alignfile", str(tmp_path / "align"), "--validpref", f"{valid},{test}")
+    written = {path.name for path in (tmp_path / "bin").iterdir()}
+    assert {"train.align.src-tgt.bin", "alignment.src-tgt.txt"} <= written
+    assert "valid.align.src-tgt.bin" not in written
+    (tmp_path / "test.align").write_bytes(b"\xef\xbb\xbf0-0\n")
+    with pytest.raises(UserError, match=r"test\.align begins with a byte order mark"):
+        preprocess("--align-suffix", "align", "--testpref", test)
 
 
 def test_fairseq_preprocess_refuses_an_empty_dictionary(preprocess, tmp_path):
@@ -143,16 +171,6 @@ def test_fairseq_preprocess_refuses_an_empty_dictionary(preprocess, tmp_path):
     with pytest.raises(UserError, match=r"dict is not a dictionary \(it has no words\): give --srcdict a dictionary"):
         preprocess("--srcdict", str(tmp_path / "dict"))
     assert not (tmp_path / "bin").exists()
-
-
-def test_fairseq_preprocess_refuses_given_alignments_of_other_text(preprocess, tmp_path):
-    (tmp_path / "train.align").write_text("0-0\n")
-    with pytest.raises(UserError, match=r"train\.src has 2 lines but .*/train\.align has 1: give texts in which each"):
-        preprocess("--align-suffix", "align")
-    assert not (tmp_path / "bin").exists()
-    (tmp_path / "train.align").write_text("0-0\n1-1\n")
-    preprocess("--align-suffix", "align")
-    assert (tmp_path / "bin" / "train.align.src-tgt.bin").is_file()
 
 
 def test_fairseq_preprocess_refuses_prepared_text_that_has_changed(preprocess, tmp_path):
