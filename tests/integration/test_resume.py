@@ -202,6 +202,24 @@ def test_a_training_that_is_done_stays_as_it_is(data: Path, tmp_path: Path) -> N
 # --- what a checkpoint may hold -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            "{'weight_decays': 0.5}",
+            "has weight_decays (did you mean weight_decay?), which is not an option of the optim",
+        ),
+        ("{1: 2}", "must be a dictionary, such as {'weight_decay': 0.01}, but is {1: 2}"),
+        ("[1]", "must be a dictionary, such as {'weight_decay': 0.01}, but is [1]"),
+        ("{", "must be a dictionary, such as {'weight_decay': 0.01}, but is '{'"),
+    ],
+)
+def test_overrides_of_the_optimiser_are_checked(data: Path, checkpoint: Path, tmp_path: Path, overrides, message):
+    """PyTorch stored unknown names, which had no effect."""
+    start = ["--restore-file", checkpoint, "--reset-lr-scheduler", "--optimizer-overrides", overrides]
+    assert f"--optimizer-overrides {message}" in train(data, tmp_path, *start, expect_success=False).err
+
+
 def test_checkpoints_hold_nothing_that_the_safe_loader_refuses(checkpoint: Path) -> None:
     assert needed_globals(checkpoint) == set()
     assert torch.load(checkpoint, weights_only=True)["cfg"]["model"]["_name"] == "wean_lstm"

@@ -3,7 +3,6 @@
 ``table`` contains the reasons.
 """
 
-import ast
 import copy
 import logging
 import traceback
@@ -27,14 +26,15 @@ from ..checkpoints.loading import missing_model
 from ..checkpoints.reading import options_of, read_checkpoint
 from ..checkpoints.resume import LAST, Choice, choose, is_average, is_named, others_of
 from ..checkpoints.structure import align_state, without_state, wrong_in_optimizer
-from ..errors import UserError, name_some, printable, sentence_of, shown, similar
+from ..errors import UserError, name_some, printable, sentence_of, similar
 from ..storage.files import remove_partial
 from ..storage.manifest import Damaged, Manifest
 from . import stopping
-from .options import check_training
+from .options import check_training, read_overrides
 from .patches import Original
 
 logger = logging.getLogger(__name__)
+_OVERRIDES = ("--model-overrides", "{'num_candidates': 5000}")
 # Methods that restore the state of optimiser, schedule, meters, batches and task from a checkpoint.
 _RESTORES = {"load_state_dict", "set_checkpoint_dict"}
 
@@ -81,11 +81,7 @@ def load_checkpoint_to_cpu(
     Raises:
         UserError: if it is missing, damaged, hostile or not a checkpoint.
     """
-    if not isinstance(arg_overrides or {}, dict):
-        raise UserError(
-            "--model-overrides must be a dictionary, such as {'num_candidates': 5000}, but is "
-            f"{shown(arg_overrides)}."
-        )
+    arg_overrides = read_overrides(arg_overrides or {}, *_OVERRIDES)
     state = read_model(path)
     models = {**ARCH_MODEL_REGISTRY, **MODEL_REGISTRY}
     for section, old_name, names in (("model", "arch", models), ("task", "task", TASK_REGISTRY)):
@@ -95,11 +91,11 @@ def load_checkpoint_to_cpu(
                 f"{path} was trained with the {section} {name}, which is not registered: give the --user-dir of its "
                 "training; if it is this one, the file is damaged."
             )
-    for option, value in (arg_overrides or {}).items() if state["args"] is not None else ():
+    for option, value in arg_overrides.items() if state["args"] is not None else ():
         setattr(state["args"], option, value)
     if state["cfg"] is not None:
         state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
-        overwrite_args_by_name(state["cfg"], arg_overrides or {})
+        overwrite_args_by_name(state["cfg"], arg_overrides)
     try:
         state = cast("dict[str, Any]", checkpoint_utils._upgrade_state_dict(state))
     except (LookupError, TypeError, AttributeError) as error:
@@ -118,8 +114,8 @@ def _model_overrides(overrides: dict[str, Any] | None) -> dict[str, Any]:
             all options of its command line, of which ``--path`` is always given.
     """
     if overrides and "path" in overrides:
-        return cast("dict[str, Any]", ast.literal_eval(overrides.get("model_overrides", "{}")))
-    return overrides or {}
+        overrides = overrides.get("model_overrides", "{}")
+    return read_overrides(overrides or {}, *_OVERRIDES)
 
 
 def _warn_of_unknown(overrides: dict[str, Any], path: str, cfg: DictConfig) -> None:
@@ -155,6 +151,7 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
     # The first process chooses, because the processes share no memory and may see different states of the folder.
     path, is_older = _agree_on_checkpoint(cfg, trainer)
     names_one = is_named(cfg)
+    _check_optimizer_overrides(cfg, trainer)
     cfg = _starting_from(cfg, path if is_older else None)
     try:
         loaded = original(cfg, trainer, **kwargs)
@@ -219,6 +216,17 @@ def load_model_ensemble_and_task(original: Original, filenames: list[str], *args
                     "mean nothing; use an earlier checkpoint."
                 )
     return models, cfg, task
+
+
+def _check_optimizer_overrides(cfg: CheckpointConfig, trainer: Any) -> None:
+    """Refuse names that are not options of the optimiser. PyTorch would store them without an effect."""
+    overrides = read_overrides(cfg.optimizer_overrides, "--optimizer-overrides", "{'weight_decay': 0.01}")
+    known = sorted(set(trainer.optimizer.optimizer.param_groups[0]) - {"params"}) if overrides else []
+    for name in sorted(overrides.keys() - set(known)):
+        raise UserError(
+            f"--optimizer-overrides has {printable(name)}{similar(name, known)}, which is not an option of the "
+            f"optimiser: choose from {', '.join(known)}."
+        )
 
 
 def _starting_from(cfg: CheckpointConfig, older: str | None) -> CheckpointConfig:

@@ -309,7 +309,8 @@ def load(tmp_path, monkeypatch):
 
     def load(is_older=False, **options):
         values = {"save_dir": str(tmp_path), "restore_file": "checkpoint_last.pt", "finetune_from_model": None}
-        checkpoint = OmegaConf.create(values | {"no_save": False, "no_last_checkpoints": False} | options)
+        values |= {"no_save": False, "no_last_checkpoints": False, "optimizer_overrides": "{}"}
+        checkpoint = OmegaConf.create(values | options)
         state = {"best": 1.0, "num_runs": 2}
         monkeypatch.setattr(host, "_agree_on_checkpoint", lambda *_: (str(tmp_path / "checkpoint_best.pt"), is_older))
         cfg = settings(max_update=10, patience=2)

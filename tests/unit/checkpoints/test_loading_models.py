@@ -137,6 +137,9 @@ def test_wrong_overrides_are_named(data, caplog):
     assert "has no option" not in caplog.text
     checkpoint_utils.load_model_ensemble_and_task(load, {"num_candidatez": 5})
     assert "has no option num_candidatez (did you mean num_candidates?), so --model-overrides does not" in caplog.text
+    for wrong in ({1: 2}, {None: 1, "beam": 3}, [1]):
+        with pytest.raises(UserError, match=r"--model-overrides must be a dictionary, such as .*, but is "):
+            checkpoint_utils.load_model_ensemble_and_task(load, wrong)
     with pytest.raises(UserError, match=r"has other parameters .*: correct --model-overrides, give the options"):
         checkpoint_utils.load_model_ensemble_and_task(load, {"embed_dim": 16})
 
@@ -147,6 +150,8 @@ def test_only_names_in_the_overrides_are_reported(data, caplog):
     load, line = [str(data / "checkpoint.pt")], {"path": "checkpoint.pt", "unheard_of": 64}
     checkpoint_utils.load_model_ensemble_and_task(load, dict(line))
     assert "has no option" not in caplog.text
+    with pytest.raises(UserError, match=r"--model-overrides must be a dictionary, such as .*, but is \{1: 2\}"):
+        checkpoint_utils.load_model_ensemble_and_task(load, {**line, "model_overrides": "{1: 2}"})
     checkpoint_utils.load_model_ensemble_and_task(load, {**line, "model_overrides": "{'more': 1}", "more": 1})
     assert "has no option more, so" in caplog.text and "unheard_of" not in caplog.text
     caplog.clear()
