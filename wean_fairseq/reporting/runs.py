@@ -333,43 +333,45 @@ def _find_sentences(run: Run, test: ScoredSet, set_name: str) -> None:
     """Read the source sentences and the first references."""
     files = test.evaluation.data.files
     places = [f"plain-{set_name}", f"text-{set_name}", "text"]
-    texts = {
-        role: read_lines(path)
-        for role in _TEXTS
-        for file in files.get(role, [])[:1]
-        if (path := _locate(run, file, places)) is not None
-    }
-    test.sources, test.references = texts.get("source", []), texts.get("references", [])
     own = [run.path / place for place in places[:2]]
-    # text behind a link that leads out of the run is not lost, but not shown
-    has_own_text = any(
-        is_inside(place, run.root) if place.is_dir() else place.is_symlink()  # a link to nothing
-        for place in own
-    )
+    has_own_text = any(place.is_dir() or place.is_symlink() for place in own)
+    texts: dict[str, list[str]] = {}
     for role, (words, effect) in _TEXTS.items():
-        # Scores may be of texts outside of the run directory. Those of a recipe have these names.
-        is_own = any(_OF_RECIPE.fullmatch(file.name) for file in files.get(role, [])[:1])
-        if has_own_text and is_own and role not in texts:
-            run.problems.append(
-                f"{test.name}: the {words} that were scored are not there any more, or have changed since: {effect}; "
-                "score again."
-            )
+        for file in files.get(role, [])[:1]:
+            path, is_hidden = _locate(run, file, places)
+            if path is not None:
+                texts[role] = read_lines(path)
+            elif is_hidden:
+                run.problems.append(f"{test.name}: the {words} are behind a link that leads out of the run: {effect}.")
+            # Scores may be of texts outside of the run directory. Those of a recipe have these names.
+            elif has_own_text and _OF_RECIPE.fullmatch(file.name):
+                run.problems.append(
+                    f"{test.name}: the {words} that were scored are not there any more, or have changed since: "
+                    f"{effect}; score again."
+                )
+    test.sources, test.references = texts.get("source", []), texts.get("references", [])
 
 
 def _find_outputs(run: Run, test: ScoredSet) -> None:
     """Read the outputs of each system."""
-    lost = []
+    lost: list[str] = []
+    hidden: list[str] = []
     for file in test.evaluation.data.files.get("systems", []):
         name = file.system or ""
-        path = _locate(run, file, [name])
+        path, is_hidden = _locate(run, file, [name])
         if path is None:
-            lost.append(name)
+            (hidden if is_hidden else lost).append(name)
             continue
         if name not in run.systems:
             twin = run.systems.pop(path.parent.name, None)
             system = run.systems[name] = twin or TrainedSystem(name, path.parent)
             system.name = system.log.name = name  # use the name that the scores contain
         _read_outputs(run, test, name, path)
+    if hidden:
+        run.problems.append(
+            f"{test.name}: the outputs of {', '.join(hidden)} are behind a link that leads out of the run: their "
+            "samples are left out."
+        )
     if lost:
         run.problems.append(
             f"{test.name}: the outputs that were scored for {', '.join(lost)} are not there any more, or have changed "
@@ -377,17 +379,23 @@ def _find_outputs(run: Run, test: ScoredSet) -> None:
         )
 
 
-def _locate(run: Run, file: DataFile, likely: list[str]) -> Path | None:
-    """Return the file in a run directory that has the name and the hash of ``file``, or None."""
+def _locate(run: Run, file: DataFile, likely: list[str]) -> tuple[Path | None, bool]:
+    """Return the file in a run directory that has the name and the hash of ``file``, or None.
+
+    The second value is True if a link leads out of the run to a file of this name in a ``likely`` folder.
+    """
     name = Path(file.name).name
     places = sorted(place for place in run.path.iterdir() if place.is_dir())
+    is_hidden = False
     for place in sorted(places, key=lambda place: place.name not in likely):
         try:
-            if is_inside(place / name, run.root) and sha256(read_regular(place / name)).hexdigest() == file.sha256:
-                return place / name
+            if not is_inside(place / name, run.root):
+                is_hidden |= place.name in likely and (place / name).is_file()
+            elif sha256(read_regular(place / name)).hexdigest() == file.sha256:
+                return place / name, False
         except OSError:  # there is no such file, the name is impossible, or the file cannot be read
             continue
-    return None
+    return None, is_hidden
 
 
 def is_inside(path: Path, folder: Path) -> bool:

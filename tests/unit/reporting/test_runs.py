@@ -198,15 +198,25 @@ def test_texts_that_are_not_those_of_the_recipe_are_not_missed(tmp_path: Path) -
 def test_text_behind_a_link_is_not_called_lost(tmp_path: Path) -> None:
     """It is not shown, but it has not changed."""
     folder = make_run(tmp_path / "run")
+    (folder / "transformer").rename(tmp_path / "model")
+    (folder / "transformer").symlink_to(tmp_path / "model")
     (folder / "text").rename(tmp_path / "elsewhere")
     (folder / "text").symlink_to(tmp_path / "elsewhere")
     message = "manifest.json is behind a link that leads out of the run, so it is not shown."
-    assert read_run(folder).problems == [f"text/{message}", f"text-test/{message}"]
+    link = "behind a link that leads out of the run"
+    expected = [f"text/{message}", f"text-test/{message}"]
+    expected += [f"test: the source sentences are {link}: no samples are shown."]
+    expected += [f"test: the references are {link}: the samples are shown without them."]
+    expected += [f"test: the outputs of transformer are {link}: their samples are left out."]
+    assert read_run(folder).problems == expected
     (tmp_path / "elsewhere").rename(tmp_path / "nowhere")
-    assert [problem[:26] for problem in read_run(folder).problems] == [
-        "test: the source sentences",
-        "test: the references that ",
+    lost = "that were scored are not there any more, or have changed since"
+    problems = read_run(folder).problems
+    assert [problem.partition(": ")[2].partition(": ")[0] for problem in problems[:2]] == [
+        f"the source sentences {lost}",
+        f"the references {lost}",
     ]
+    assert problems[2:] == expected[-1:]
 
 
 def test_a_system_that_its_scores_call_otherwise_keeps_its_log(tmp_path):
