@@ -282,11 +282,17 @@ def test_settings_against_the_old_model_are_refused(
     trained: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.chdir(trained[0])
+    for name, lines in {"one.txt": "a\n", "two.txt": "a\nb\n"}.items():
+        Path(name).write_text(lines, encoding="utf-8")
     for arguments, message in (
         (("--arch", "wean_lstm"), "arch wean_lstm is not that of model, which is copynet: leave it out."),
         (("--width", 16), "width 16 is not that of model, which is 8: leave it out."),
         (("--case", "keep"), "case is that of model, whose text steps are used again: leave it out."),
-        (("--old-test", "nowhere.src", "nowhere.tgt"), "there is no file nowhere.src"),
+        (("--old-test", "nowhere.src", "nowhere.tgt"), "nowhere.tgt"),
+        (
+            ("--old-test", "one.txt", "two.txt"),
+            "source one.txt has 1 line but reference two.txt has 2: it is too short",
+        ),
     ):
         given = ("pairs.csv", "--columns", "long,short", "--from", "model", "--output", "other", *arguments)
         assert message in refused(capsys, *given)

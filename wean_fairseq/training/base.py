@@ -14,6 +14,7 @@ from ..checkpoints.loading import chosen_search, missing_model
 from ..checkpoints.reading import options_of
 from ..console import counted
 from ..errors import UserError
+from ..evaluation.corpus import read_corpus
 from ..evaluation.text_files import read_typed_json
 from ..fields import start_files
 from ..host.command_line import arch_defaults
@@ -154,7 +155,9 @@ def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
     The recipes and wean-train keep this text next to the model.
     """
     if settings.old_test:
-        return [Path(file) for file in settings.old_test]
+        sources, references = settings.old_test
+        read_corpus([references], sources)  # refuse files that are not aligned before the training
+        return [Path(sources), Path(references)]
     folder = path.parent
     known = read_text_settings(text)
     assert known is not None  # read_base has refused a text without settings
