@@ -30,8 +30,8 @@ class Corpus:
     """The references and sources of one test set.
 
     Attributes:
-        references: one list of sentences per reference file. The list is empty if there are no references, whose
-            number of sentences is then unknown.
+        references: one list of sentences per reference file. Without references, the list is empty, and the corpus has
+            no length.
         files: name, SHA-256 and number of lines of every file, by role.
         groups: name of each sentence's group, if groups are also scored separately.
         notes: unusual properties of the files, one sentence each.

@@ -70,7 +70,7 @@ def evaluate(
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
     if whole := [column.key for column in usable if corpus.groups and not column.metric.additive]:
-        warnings.append(f"--groups leaves out {', '.join(whole)}, which is computed over the whole output.")
+        warnings.append(f"--groups leaves out what is computed only over the whole output: {', '.join(whole)}.")
     outputs: dict[str, list[SystemOutput]] = {}
     if corpus.sources is not None and corpus.copyable:
         outputs[COPY_ROW] = [SystemOutput(COPY_ROW, [[line] for line in corpus.sources], "")]
@@ -246,11 +246,11 @@ def few_warnings(evaluation: Evaluation) -> Iterator[str]:
 
 
 def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[MetricColumn]) -> Iterator[str]:
-    """Warn if a metric uses more outputs per sentence than a system has, and about lists of different lengths."""
+    """Warn if a metric uses more outputs per sentence than a system has for each sentence."""
     depths = {column.key: column.metric.wants_nbest for column in columns if column.metric.wants_nbest > 1}
     for system in systems:
-        if system.uneven:
-            yield f"{system.name}: {system.uneven}"
+        if system.short_lists and depths:
+            yield f"{system.name}: {system.short_lists}"
         longest = max(len(entries) for entries in system.nbest)
         short = [f"{key} looks at {number}" for key, number in depths.items() if number > longest]
         if short:

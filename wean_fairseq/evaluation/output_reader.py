@@ -96,7 +96,7 @@ class SystemOutput:
         nbest: the hypotheses of every sentence, best first. Every list has at least one entry, but an entry may be an
             empty text.
         notes: unusual properties of the file, one sentence each.
-        uneven: sentence about the lists of hypotheses that are shorter than others, or empty.
+        short_lists: a sentence about the n-best lists that are shorter than others. It is empty if there are none.
         logged: the sources (``S``) and targets (``T``) that the file contains, if it has one for every sentence.
     """
 
@@ -104,7 +104,7 @@ class SystemOutput:
     nbest: list[list[str]]
     path: str
     notes: list[str] = field(default_factory=list)
-    uneven: str = ""
+    short_lists: str = ""
     logged: dict[str, list[str]] = field(default_factory=dict)
 
     @property
@@ -135,7 +135,7 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
     Raises:
         UserError: if the file is a log of fairseq-generate, an n-best list or a table, or has another format.
     """
-    lines, notes, uneven, logged = read_lines(path), [], "", {}
+    lines, notes, short_lists, logged = read_lines(path), [], "", {}
     generated = read_json_lines(lines, path)
     if generated is not None:
         nbest, logged["S"] = generated
@@ -143,7 +143,7 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
         notes = [
             f"{Path(path).name} was read as JSON lines of wean-generate, with up to {depth} output(s) of a sentence."
         ]
-        uneven = _short_lists(nbest, "line", 1)
+        short_lists = _short_lists(nbest, "line", 1)
     elif sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
         raise UserError(
             f"{path} looks like the output of fairseq-generate, not like plain sentences; "
@@ -153,7 +153,7 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
         check_format(lines, path)
         nbest = [[line] for line in lines]
     nbest = [[join_pieces(text, remove_bpe) for text in texts] for texts in nbest]
-    return SystemOutput(name, nbest, str(path), notes, uneven, logged)
+    return SystemOutput(name, nbest, str(path), notes, short_lists, logged)
 
 
 def read_generated(
@@ -188,7 +188,9 @@ def read_generated(
     numbered = [sentences[index].texts for index in range(len(sentences))]
     logged = {tag: [text for texts in numbered for text in texts[tag]] for tag in "ST"}
     complete = {tag: texts for tag, texts in logged.items() if len(texts) == len(sentences)}
-    return SystemOutput(name, nbest, str(path), _forced(sentences), _short_lists(nbest, "id", 0), complete)
+    return SystemOutput(
+        name, nbest, str(path), _forced_decoding_notes(sentences), _short_lists(nbest, "id", 0), complete
+    )
 
 
 def _short_lists(nbest: list[list[str]], place: str, start: int) -> str:
@@ -201,10 +203,10 @@ def _short_lists(nbest: list[list[str]], place: str, start: int) -> str:
     short = [number for number, texts in lists if len(texts) < longest]
     if not short:
         return ""
-    return f"{len(short)} sentences have fewer than {longest} hypotheses ({place} {name_some(short)})."
+    return f"{counted(len(short), 'sentence')} with fewer than {longest} hypotheses ({place} {name_some(short)})."
 
 
-def _forced(sentences: dict[int, LoggedSentence]) -> list[str]:
+def _forced_decoding_notes(sentences: dict[int, LoggedSentence]) -> list[str]:
     """Return a note if all outputs of a log equal their targets."""
     logged = [sentence.texts for sentence in sentences.values()]
     echoes = all(texts["T"] and any(_is_echo(*texts["T"], *texts[tag][:1]) for tag in "HD") for texts in logged)
@@ -225,7 +227,8 @@ def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
     """Collect the tagged lines of a log by sentence id, and check that the ids are 0 to n-1."""
     content = read_bytes(path)
     lines = decode_lines(content, path)
-    if lines and _TAGGED_LINE.match(lines[-1]) and not content.endswith(b"\n"):
+    is_output = lines and (_TAGGED_LINE.match(lines[-1]) or _POSITIONAL_SCORES.match(lines[-1]))
+    if is_output and not content.endswith(b"\n"):
         raise UserError(f"{path}: the last line ({lines[-1][:20]!r}...) is cut off; run fairseq-generate again.")
     sentences: dict[int, LoggedSentence] = {}
     scored: Counter[int] = Counter()  # number of P- lines of each id
@@ -280,12 +283,12 @@ def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
     lengths = {index: (len(sentence.texts["H"]), len(sentence.texts["D"])) for index, sentence in sentences.items()}
     if silent := sorted(index for index, (tokens, detokenised) in lengths.items() if not tokens and not detokenised):
         raise UserError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
-    uneven = sorted(index for index, (tokens, detokenised) in lengths.items() if tokens != detokenised)
+    short_lists = sorted(index for index, (tokens, detokenised) in lengths.items() if tokens != detokenised)
     # The difference is no problem if the log has only H- lines or only D- lines.
-    if uneven and all(any(column) for column in zip(*lengths.values(), strict=True)):
-        tokens, detokenised = lengths[uneven[0]]
+    if short_lists and all(any(column) for column in zip(*lengths.values(), strict=True)):
+        tokens, detokenised = lengths[short_lists[0]]
         raise UserError(
-            f"{path}: id {name_some(uneven)} has {tokens} H- but {detokenised} D- lines; "
+            f"{path}: id {name_some(short_lists)} has {tokens} H- but {detokenised} D- lines; "
             "lines are lost, run fairseq-generate again."
         )
 

@@ -110,19 +110,17 @@ class Side:
 class Texts:
     """All texts of an evaluation in the form that the checks read. References may be missing.
 
-    If they are, most checks compare the outputs with the source. The checks of properties in which outputs may well
-    differ from the source, such as their length, do nothing.
+    Without references, some checks compare the outputs with the source. The checks of properties in which outputs may
+    well differ from the source, such as their length or capitals, do nothing.
 
     Attributes:
-        outputs: the runs of the systems.
-        systems: one text for each run of a system, which has the best outputs.
+        systems: the best outputs of each run of a system.
         references: the lines of all reference files, which are concatenated.
         usual: the references or, if there are none, the source.
         first: the lines of the first reference file.
     """
 
     def __init__(self, systems: Sequence[SystemOutput], corpus: Corpus) -> None:
-        self.outputs = systems
         self.systems = [Side(system.name, system.hypotheses, system.logged) for system in systems]
         self.corpus = corpus
         self.source = None if corpus.sources is None else Side("the source", corpus.sources)
@@ -258,8 +256,17 @@ def check_cut_outputs(texts: Texts) -> Iterator[str]:
                 break
 
 
+def check_equal_outputs(texts: Texts) -> Iterator[str]:
+    """Report systems whose best outputs are identical in every line."""
+    if any(len(side.lines) < _FEWEST for side in texts.systems):
+        return
+    for names in _names_by_text((side.name, side.lines) for side in texts.systems).values():
+        if len(set(names)) > 1:
+            yield f"{', '.join(dict.fromkeys(names))} are the same outputs, line for line; is one file given twice?"
+
+
 def check_equal_texts(texts: Texts) -> Iterator[str]:
-    """Report texts that are identical in every line."""
+    """Report a source, reference or outputs that are identical in every line."""
     if any(len(side.lines) < _FEWEST for side in texts.systems):
         return
     references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}
@@ -268,10 +275,6 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
     for names in inputs.values():
         if len(names) > 1:
             yield f"{' and '.join(names)} are the same text, line for line; give each file once, under its own option."
-    lists = ((system.name, list(map("\n".join, system.nbest))) for system in texts.outputs)
-    for names in _names_by_text(lists).values():
-        if len(set(names)) > 1:
-            yield f"{', '.join(dict.fromkeys(names))} are the same outputs, line for line; is one file given twice?"
     for text, names in _names_by_text((side.name, side.lines) for side in texts.systems).items():
         # Outputs may equal both the source and a reference, because some sources need no change. This is not a mistake
         # of the user.
@@ -294,8 +297,8 @@ def _names_by_text(texts: Iterable[tuple[str, Sequence[str]]]) -> dict[tuple[str
 def check_alignment(texts: Texts) -> Iterator[str]:
     """Report outputs whose lines are shifted or in another order than the lines of the source or the reference.
 
-    Outputs that are unrelated to the source are reported only if they are also unrelated to a reference. For example,
-    replies share few words with the messages.
+    Outputs that are unrelated to the source are reported only if they are also unrelated to the first reference. Some
+    tasks have unrelated outputs, such as replies to messages.
     """
     for side in texts.rewriting:
         for anchors in texts.anchors:
@@ -359,7 +362,7 @@ def check_case(texts: Texts) -> Iterator[str]:
         if _is_many_times(ours, theirs) or _is_many_times(1 - ours, 1 - theirs):
             yield (
                 f"{side.name}: {ours:.1%} of its letters are capitals but {theirs:.1%} of the references'; "
-                "bring both into one case, or take --lowercase."
+                "bring both into one case, or score with --lowercase."
             )
 
 
@@ -398,6 +401,7 @@ CHECKS: dict[Callable[[Texts], Iterator[str]], str] = {
     check_case: "case:mixed",
     check_tokenisation: "",
     check_equal_texts: "",
+    check_equal_outputs: "",
     check_repetition: "",
     check_cut_outputs: "",
     check_logs: "",
@@ -406,13 +410,19 @@ CHECKS: dict[Callable[[Texts], Iterator[str]], str] = {
 }
 
 
-def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus, are_outputs: bool = False) -> list[tuple[str, str]]:
+def find_oddities(
+    systems: Sequence[SystemOutput],
+    corpus: Corpus,
+    are_outputs: bool = False,
+    checks: Mapping[Callable[[Texts], Iterator[str]], str] = CHECKS,
+) -> list[tuple[str, str]]:
     """Return a sentence for each unusual property, with the signature entry of the scores that it affects.
 
     Args:
         systems: texts to check.
         corpus: sources and references, both optional.
         are_outputs: the texts are known to be outputs of a model, so that nothing in them is an error.
+        checks: the checks, see `CHECKS`.
 
     Raises:
         UserError: if the texts cannot be the outputs of a system.
@@ -420,7 +430,7 @@ def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus, are_outputs: 
     texts = Texts(systems, corpus)
     notes = [*corpus.notes, *(f"{system.name}: {note}" for system in systems for note in system.notes)]
     oddities = [("", note) for note in notes]
-    for check, entry in CHECKS.items():
+    for check, entry in checks.items():
         try:
             oddities += [(entry, sentence) for sentence in check(texts)]
         except UserError as error:

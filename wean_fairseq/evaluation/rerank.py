@@ -16,13 +16,14 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 
 from ..console import command_parser, counted, split_names, whole_number
-from ..errors import UserError
+from ..errors import UserError, name_some
+from ..storage.files import sha256_of
 from .alignment import first_difference
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
 from .metrics.registry import MetricSettings, build_metric
 from .output_reader import SystemOutput
-from .plausibility import empty_warnings, find_oddities, plausibility_warnings
+from .plausibility import CHECKS, check_equal_outputs, empty_warnings, find_oddities, plausibility_warnings
 from .score_file import format_score
 from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_output_log
 from .tables import Table
@@ -213,11 +214,17 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
 
 def check_searches(option: str, searches: Sequence[SystemOutput], corpus: Corpus, signature: str) -> list[str]:
     """Return warnings about unusual outputs. Raise UserError if they cannot be the outputs of a system."""
+    # two beams may find the same outputs, so only equal logs are reported
+    checks = {check: entry for check, entry in CHECKS.items() if check is not check_equal_outputs}
     try:
-        oddities = find_oddities(searches, corpus)
+        oddities = find_oddities(searches, corpus, checks=checks)
     except UserError as error:
         raise UserError(f"{option} {error}") from error
-    return [*plausibility_warnings(oddities, [signature]), *empty_warnings(searches, corpus)]
+    names: dict[str, list[str]] = {}
+    for search in searches:
+        names.setdefault(sha256_of(Path(search.path)), []).append(search.name)
+    same = [f"{name_some(some)} are the same log; give each search once." for some in names.values() if len(some) > 1]
+    return [*same, *plausibility_warnings(oddities, [signature]), *empty_warnings(searches, corpus)]
 
 
 def candidate_table(candidates: Sequence[Candidate], choice: Candidate, label: str) -> Table:

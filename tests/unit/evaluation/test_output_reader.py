@@ -115,11 +115,11 @@ def test_what_is_odd_about_a_log_is_counted(tmp_path: Path) -> None:
     In a second log, all ten outputs equal their targets, and in a third log, only nine of them.
     """
     output = read_generated("X", write(tmp_path / "gen.log", LOG))
-    assert (output.notes, output.uneven) == ([], "1 sentences have fewer than 2 hypotheses (id 0).")
+    assert (output.notes, output.short_lists) == ([], "1 sentence with fewer than 2 hypotheses (id 0).")
     forced = "".join(f"T-{number}\ta b\nH-{number}\t-1\ta b\n" for number in range(10))
     output = read_generated("X", write(tmp_path / "gen.log", forced))
     (note,) = output.notes
-    assert output.uneven == ""
+    assert output.short_lists == ""
     assert note.startswith("all 10 outputs are their T- lines")
     # A word outside of the dictionary is <unk> in an output.
     unknown = forced.replace("H-3\t-1\ta b", "H-3\t-1\ta <unk>")
