@@ -57,8 +57,8 @@ train_tries() {
 # written.
 check_training() { only_check=yes train "$@"; }
 
-# check_search: fail with one sentence if fairseq-generate would refuse SEARCH_FLAGS beside the options `search` before it
-# loads a model. Otherwise it would do so only after the training.
+# check_search: fail with one sentence if fairseq-generate would refuse SEARCH_FLAGS together with the options `search`
+# before it loads a model. Otherwise it would do so only after the training.
 check_search() {
   local flags said
   [[ -n ${SEARCH_FLAGS:-} && ${search_is_checked-none} != "${search[*]}" ]] || return 0

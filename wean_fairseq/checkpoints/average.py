@@ -64,7 +64,9 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
         if (first := digests.index(digest)) < number:
             is_same = Path(paths[number]).resolve() == Path(paths[first]).resolve()
             wrong = "is given more than once" if is_same else f"has the same content as {paths[first]}"
-            logger.warning(f"{paths[number]} {wrong}, so that the average counts it twice: give each checkpoint once")
+            logger.warning(
+                f"{paths[number]} {wrong}, so that the average counts it more than once: give each checkpoint once"
+            )
     result["model"] = {name: model[same.get(name, name)] for name in model}
     result.pop("last_optimizer_state", None)  # it belongs to only one of the averaged checkpoints
     result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}
