@@ -21,7 +21,7 @@ from ..errors import UserError, similar
 from ..fields import unused_options
 from ..ranges import flag
 from .interruption import checked_outputs
-from .options import check_command_line, check_decoding, check_subsets
+from .options import check_command_line, check_decoding, check_subsets, unused_bleu_options
 from .patches import Original
 from .settings import escape_on_terminals
 
@@ -77,7 +77,8 @@ def parse_args_and_arch(
             check_decoding(values)
     check_command_line(values, parser)
     defaults = arch_defaults(values.arch) if hasattr(values, "arch") else None
-    for sentence in [] if defaults is None else unused_options(values, defaults):
+    unused = [*(() if defaults is None else unused_options(values, defaults)), *unused_bleu_options(values, parser)]
+    for sentence in unused:
         logger.warning(sentence)
     return parsed
 

@@ -5,6 +5,7 @@ import json
 import math
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -222,8 +223,16 @@ def check_model(cfg: Any) -> None:
             check_share(str(name), value)
 
 
+def unused_bleu_options(args: Namespace, parser: ArgumentParser) -> Iterator[str]:
+    """Describe the options of BLEU at validation that were given without ``--eval-bleu``."""
+    for name, value in vars(args).items():
+        is_of_bleu = name.startswith("eval_bleu_") or name == "eval_tokenized_bleu"
+        if is_of_bleu and not args.eval_bleu and value != parser.get_default(name):
+            yield f"{flag(name)} has no effect without --eval-bleu"
+
+
 def check_task(cfg: Any) -> None:
-    """Check length limits and ``--eval-bleu-args``. Raise ``UserError`` for invalid values."""
+    """Check length limits and the options of BLEU at validation. Raise ``UserError`` for invalid values."""
     for name in ("max_source_positions", "max_target_positions", "required_seq_len_multiple"):
         check_range(name, values_of(getattr(cfg, name, None)), 1)
     if getattr(cfg, "num_batch_buckets", 0):
@@ -235,6 +244,18 @@ def check_task(cfg: Any) -> None:
         raise UserError(
             f'--eval-bleu-args must be a JSON object of generation options, such as {{"beam": 4}} ({reason}).'
         ) from error
+    tokenizers = REGISTRIES["tokenizer"]["registry"]
+    if cfg.eval_bleu and cfg.eval_bleu_detok not in tokenizers:
+        raise UserError(f"--eval-bleu-detok {cfg.eval_bleu_detok} is unknown: choose from {', '.join(tokenizers)}.")
+    try:
+        names = json.loads(cfg.eval_bleu_detok_args or "{}")
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, dict):
+        raise UserError(
+            '--eval-bleu-detok-args must be a JSON object of options, such as {"target_lang": "en"}, but is '
+            f"{shown(cfg.eval_bleu_detok_args)}."
+        )
 
 
 def check_batches(arguments: dict[str, Any]) -> None:

@@ -88,6 +88,20 @@ def test_an_option_without_effect_is_reported(arch: str, given: str, missing: st
     assert caplog.messages == [f"{last_option(given)} has no effect without {missing}"]
 
 
+@pytest.mark.parametrize(
+    "given",
+    ["--eval-bleu-args {}", '--eval-bleu-args {"beam":2}', "--eval-tokenized-bleu", "--eval-bleu-print-samples"],
+)
+def test_options_of_bleu_without_bleu_are_reported(given: str, caplog):
+    """fairseq computes BLEU at validation only with --eval-bleu. ``{}`` is the default."""
+    line = ["train", "data", "--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "model_loss", *given.split()]
+    parse(*line, "--eval-bleu")
+    assert caplog.messages == []
+    parse(*line)
+    warned = given != "--eval-bleu-args {}"
+    assert caplog.messages == [f"{given.partition(' ')[0]} has no effect without --eval-bleu"] * warned
+
+
 def last_option(words: str) -> str:
     return next(word for word in reversed(words.split()) if word.startswith("--"))
 

@@ -407,3 +407,19 @@ def test_the_worst_checkpoint_is_never_kept_as_the_best(metric, better, highest,
 def test_search_options_of_validation_must_be_options(text):
     with pytest.raises(UserError, match="--eval-bleu-args must be a JSON object of generation options"):
         check_task(Namespace(eval_bleu_args=text))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"eval_bleu_detok": "mose"}, "--eval-bleu-detok mose is unknown: choose from moses, nltk, space"),
+        ({"eval_bleu_detok_args": "[1]"}, "--eval-bleu-detok-args must be a JSON object of options, such as "),
+        ({"eval_bleu_detok_args": "{"}, "--eval-bleu-detok-args must be a JSON object of options, such as "),
+    ],
+)
+def test_the_detokeniser_of_validation_is_checked(options, message):
+    """fairseq failed with a KeyError or a TypeError."""
+    usual = {"eval_bleu": True, "eval_bleu_args": "{}", "eval_bleu_detok": "space", "eval_bleu_detok_args": "{}"}
+    check_task(Namespace(**usual))
+    with pytest.raises(UserError, match=message):
+        check_task(Namespace(**usual | options))
