@@ -21,7 +21,7 @@ from ..errors import UserError, similar
 from ..fields import unused_options
 from ..ranges import flag
 from .interruption import checked_outputs
-from .options import check_command_line, check_decoding, check_subsets, unused_bleu_options
+from .options import check_command_line, check_decoding, check_subsets, unused_training_options
 from .patches import Original
 from .settings import escape_on_terminals
 
@@ -77,7 +77,7 @@ def parse_args_and_arch(
             check_decoding(values)
     check_command_line(values, parser)
     defaults = arch_defaults(values.arch) if hasattr(values, "arch") else None
-    unused = [*(() if defaults is None else unused_options(values, defaults)), *unused_bleu_options(values, parser)]
+    unused = [*(() if defaults is None else unused_options(values, defaults)), *unused_training_options(values, parser)]
     for sentence in unused:
         logger.warning(sentence)
     return parsed

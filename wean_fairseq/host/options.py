@@ -68,6 +68,12 @@ _OF_BATCHES: dict[str, tuple[str, float, float]] = {
 # Options that fairseq-interactive ignores or fails on after the model is loaded, and their defaults.
 _OF_GENERATE = {"score_reference": False, "prefix_size": 0, "lm_path": None, "sacrebleu": False, "scoring": "bleu"}
 _OF_GENERATE |= {"results_path": None, "num_shards": 1, "shard_id": 0}
+_NEEDED = {  # options of fairseq-train, and the options that have no effect without them
+    "eval_bleu": "eval_bleu_args eval_bleu_detok eval_bleu_detok_args eval_bleu_print_samples eval_bleu_remove_bpe "
+    "eval_tokenized_bleu",
+    "save_interval_updates": "keep_interval_updates keep_interval_updates_pattern",
+    "store_ema": "ema_decay ema_fp32 ema_seed_model ema_start_update ema_update_freq",
+}
 # Options of fairseq's byte pair encodings that name files. fairseq would download the default files of some.
 _FILES_OF_BPE = {"bpe_codes", "bpe_merges", "bpe_vocab", "bpe_vocab_file", "gpt2_encoder_json", "gpt2_vocab_bpe"}
 _FILES_OF_BPE |= {"sentencepiece_model", "sentencepiece_model_path"}
@@ -223,12 +229,12 @@ def check_model(cfg: Any) -> None:
             check_share(str(name), value)
 
 
-def unused_bleu_options(args: Namespace, parser: ArgumentParser) -> Iterator[str]:
-    """Describe the options of BLEU at validation that were given without ``--eval-bleu``."""
-    for name, value in vars(args).items():
-        is_of_bleu = name.startswith("eval_bleu_") or name == "eval_tokenized_bleu"
-        if is_of_bleu and not args.eval_bleu and value != parser.get_default(name):
-            yield f"{flag(name)} has no effect without --eval-bleu"
+def unused_training_options(args: Namespace, parser: ArgumentParser) -> Iterator[str]:
+    """Describe the options of fairseq-train that were given without the option that they need, see ``_NEEDED``."""
+    for needed, names in _NEEDED.items():
+        for name in names.split() if not getattr(args, needed, True) else ():
+            if getattr(args, name, None) != parser.get_default(name):
+                yield f"{flag(name)} has no effect without {flag(needed)}"
 
 
 def check_task(cfg: Any) -> None:

@@ -89,17 +89,26 @@ def test_an_option_without_effect_is_reported(arch: str, given: str, missing: st
 
 
 @pytest.mark.parametrize(
-    "given",
-    ["--eval-bleu-args {}", '--eval-bleu-args {"beam":2}', "--eval-tokenized-bleu", "--eval-bleu-print-samples"],
+    ("given", "needed", "is_warned"),
+    [
+        ("--eval-bleu-args {}", "--eval-bleu", False),  # the default
+        ('--eval-bleu-args {"beam":2}', "--eval-bleu", True),
+        ("--eval-tokenized-bleu", "--eval-bleu", True),
+        ("--eval-bleu-print-samples", "--eval-bleu", True),
+        ("--keep-interval-updates 1", "--save-interval-updates 10", True),
+        ("--ema-decay 0.9", "--store-ema", True),
+    ],
 )
-def test_options_of_bleu_without_bleu_are_reported(given: str, caplog):
-    """fairseq computes BLEU at validation only with --eval-bleu. ``{}`` is the default."""
+def test_a_training_option_without_effect_is_reported(given: str, needed: str, is_warned: bool, caplog):
+    """fairseq reads it only together with the other option."""
     line = ["train", "data", "--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "model_loss", *given.split()]
-    parse(*line, "--eval-bleu")
+    parse(*line, *needed.split())
     assert caplog.messages == []
     parse(*line)
-    warned = given != "--eval-bleu-args {}"
-    assert caplog.messages == [f"{given.partition(' ')[0]} has no effect without --eval-bleu"] * warned
+    assert (
+        caplog.messages
+        == [f"{given.split(maxsplit=1)[0]} has no effect without {needed.split(maxsplit=1)[0]}"] * is_warned
+    )
 
 
 def last_option(words: str) -> str:
