@@ -9,6 +9,7 @@ from pathlib import Path
 
 from corpus.reading import read_lines
 from wean_fairseq.console import OneLineParser, exit_status
+from wean_fairseq.evaluation.output_reader import check_plain, read_generated
 from wean_fairseq.evaluation.text_files import check_outputs, write_atomically
 
 
@@ -50,8 +51,9 @@ def rewrite_outputs(
 
 
 def _read_outputs(generated: Path | None, text: Path | None) -> list[str]:
-    if generated is None:
-        return list(read_lines(text or Path()))
-    from wean_fairseq.evaluation.output_reader import read_generated  # slow, and only logs need it
-
-    return list(read_generated("", generated).hypotheses)
+    if generated is not None:
+        return list(read_generated("", generated).hypotheses)
+    path = text or Path()
+    lines = list(read_lines(path))
+    check_plain(lines, path, f"--generated {path}")
+    return lines

@@ -13,6 +13,7 @@ that was generated twice, and a line that a crash truncated or another message i
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 from math import inf, isnan, nan
@@ -144,16 +145,27 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
             f"{Path(path).name} was read as JSON lines of wean-generate, with up to {depth} output(s) of a sentence."
         ]
         short_lists = _short_lists(nbest, "line", 1)
-    elif sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
-        raise UserError(
-            f"{path} looks like the output of fairseq-generate, not like plain sentences; "
-            f"pass it as --generated {name}={path}."
-        )
     else:
-        check_format(lines, path)
+        check_plain(lines, path, f"--generated {name}={path}")
         nbest = [[line] for line in lines]
     nbest = [[join_pieces(text, remove_bpe) for text in texts] for texts in nbest]
     return SystemOutput(name, nbest, str(path), notes, short_lists, logged)
+
+
+def check_plain(lines: Sequence[str], path: PathLike, as_log: str) -> None:
+    """Refuse a file that does not contain one plain output per line.
+
+    Args:
+        as_log: the option that takes a log of fairseq-generate, for the message.
+
+    Raises:
+        UserError: if the file is such a log, or has another format. The message names the format and a remedy.
+    """
+    if sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
+        raise UserError(
+            f"{path} looks like the output of fairseq-generate, not like plain sentences; pass it as {as_log}."
+        )
+    check_format(lines, path)
 
 
 def read_generated(
@@ -203,7 +215,8 @@ def _short_lists(nbest: list[list[str]], place: str, start: int) -> str:
     short = [number for number, texts in lists if len(texts) < longest]
     if not short:
         return ""
-    return f"{counted(len(short), 'sentence')} with fewer than {longest} hypotheses ({place} {name_some(short)})."
+    have = "sentence has" if len(short) == 1 else "sentences have"
+    return f"{len(short)} {have} fewer than {longest} hypotheses ({place} {name_some(short)})."
 
 
 def _forced_decoding_notes(sentences: dict[int, LoggedSentence]) -> list[str]:
@@ -227,8 +240,7 @@ def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
     """Collect the tagged lines of a log by sentence id, and check that the ids are 0 to n-1."""
     content = read_bytes(path)
     lines = decode_lines(content, path)
-    is_output = lines and (_TAGGED_LINE.match(lines[-1]) or _POSITIONAL_SCORES.match(lines[-1]))
-    if is_output and not content.endswith(b"\n"):
+    if lines and _TAGGED_LINE.match(lines[-1]) and not content.endswith(b"\n"):
         raise UserError(f"{path}: the last line ({lines[-1][:20]!r}...) is cut off; run fairseq-generate again.")
     sentences: dict[int, LoggedSentence] = {}
     scored: Counter[int] = Counter()  # number of P- lines of each id
@@ -283,12 +295,12 @@ def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
     lengths = {index: (len(sentence.texts["H"]), len(sentence.texts["D"])) for index, sentence in sentences.items()}
     if silent := sorted(index for index, (tokens, detokenised) in lengths.items() if not tokens and not detokenised):
         raise UserError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
-    short_lists = sorted(index for index, (tokens, detokenised) in lengths.items() if tokens != detokenised)
+    unequal = sorted(index for index, (tokens, detokenised) in lengths.items() if tokens != detokenised)
     # The difference is no problem if the log has only H- lines or only D- lines.
-    if short_lists and all(any(column) for column in zip(*lengths.values(), strict=True)):
-        tokens, detokenised = lengths[short_lists[0]]
+    if unequal and all(any(column) for column in zip(*lengths.values(), strict=True)):
+        tokens, detokenised = lengths[unequal[0]]
         raise UserError(
-            f"{path}: id {name_some(short_lists)} has {tokens} H- but {detokenised} D- lines; "
+            f"{path}: id {name_some(unequal)} has {tokens} H- but {detokenised} D- lines; "
             "lines are lost, run fairseq-generate again."
         )
 

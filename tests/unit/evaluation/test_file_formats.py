@@ -209,7 +209,7 @@ def test_json_lines_have_the_sources_of_the_outputs(tmp_path: Path) -> None:
 def test_short_lists_and_lists_without_scores_are_read(tmp_path: Path) -> None:
     """The third line is empty and has no outputs, so it is not reported."""
     path = change_outputs(outputs_of_generate(tmp_path, 3, jsonl=True), lambda outputs: outputs[:2])
-    assert read_plain("A", path).short_lists == "1 sentence with fewer than 3 hypotheses (line 2)."
+    assert read_plain("A", path).short_lists == "1 sentence has fewer than 3 hypotheses (line 2)."
     path = change_outputs(outputs_of_generate(tmp_path, 3, jsonl=True), lambda outputs: [{"text": "a"}, *outputs])
     assert read_plain("A", path).hypotheses[1] == "a"
 

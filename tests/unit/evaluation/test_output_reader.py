@@ -115,7 +115,7 @@ def test_what_is_odd_about_a_log_is_counted(tmp_path: Path) -> None:
     In a second log, all ten outputs equal their targets, and in a third log, only nine of them.
     """
     output = read_generated("X", write(tmp_path / "gen.log", LOG))
-    assert (output.notes, output.short_lists) == ([], "1 sentence with fewer than 2 hypotheses (id 0).")
+    assert (output.notes, output.short_lists) == ([], "1 sentence has fewer than 2 hypotheses (id 0).")
     forced = "".join(f"T-{number}\ta b\nH-{number}\t-1\ta b\n" for number in range(10))
     output = read_generated("X", write(tmp_path / "gen.log", forced))
     (note,) = output.notes

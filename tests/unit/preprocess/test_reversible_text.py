@@ -161,3 +161,21 @@ def test_a_word_of_any_length_is_split(part):
     """The library regex raised MemoryError for words of two million letters, which a line may have."""
     word = part * (2_000_000 if part in "a1" else 300_000)
     assert reversible.join(reversible.split(word)) == word
+
+
+@pytest.mark.parametrize("script", ["undo_text", "restore_entities", "clause_chunks"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("H-0\t-1.0\ta b\nD-0\t-1.0\ta b\n", "looks like the output of fairseq-generate, not like plain sentences"),
+        ('{"source": "a", "outputs": [{"text": "b", "score": -1.0}]}\n', "holds JSON, not one sentence per line"),
+    ],
+)
+def test_outputs_of_another_format_are_refused(tmp_path: Path, capsys, script: str, text: str, message: str) -> None:
+    """Each line of a log became a line of the outputs."""
+    (tmp_path / "outputs").write_text(text, encoding="utf-8")
+    more = {"undo_text": ["--prepared", str(tmp_path)], "restore_entities": ["--entities", str(tmp_path / "x")]}
+    given = ["--input", str(tmp_path / "outputs"), "--output", str(tmp_path / "new"), *more.get(script, [])]
+    assert importlib.import_module(script).main(given) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
