@@ -30,11 +30,10 @@ from ..errors import UserError, name_some, printable, sentence_of, similar
 from ..storage.files import remove_partial
 from ..storage.manifest import Damaged, Manifest
 from . import stopping
-from .options import check_training, read_overrides
+from .options import MODEL_OVERRIDES, check_training, read_overrides
 from .patches import Original
 
 logger = logging.getLogger(__name__)
-_OVERRIDES = ("--model-overrides", "{'num_candidates': 5000}")
 # Methods that restore the state of optimiser, schedule, meters, batches and task from a checkpoint.
 _RESTORES = {"load_state_dict", "set_checkpoint_dict"}
 
@@ -81,7 +80,7 @@ def load_checkpoint_to_cpu(
     Raises:
         UserError: if it is missing, damaged, hostile or not a checkpoint.
     """
-    arg_overrides = read_overrides(arg_overrides or {}, *_OVERRIDES)
+    arg_overrides = read_overrides(arg_overrides or {}, *MODEL_OVERRIDES)
     state = read_model(path)
     models = {**ARCH_MODEL_REGISTRY, **MODEL_REGISTRY}
     for section, old_name, names in (("model", "arch", models), ("task", "task", TASK_REGISTRY)):
@@ -113,9 +112,9 @@ def _model_overrides(overrides: dict[str, Any] | None) -> dict[str, Any]:
         overrides: values that fairseq writes into the configuration of a checkpoint. For fairseq-validate, these are
             all options of its command line, of which ``--path`` is always given.
     """
-    if overrides and "path" in overrides:
-        overrides = overrides.get("model_overrides", "{}")
-    return read_overrides(overrides or {}, *_OVERRIDES)
+    overrides = read_overrides(overrides or {}, *MODEL_OVERRIDES)
+    is_command_line = "path" in overrides
+    return read_overrides(overrides.get("model_overrides", "{}"), *MODEL_OVERRIDES) if is_command_line else overrides
 
 
 def _warn_of_unknown(overrides: dict[str, Any], path: str, cfg: DictConfig) -> None:

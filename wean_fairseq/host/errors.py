@@ -30,7 +30,6 @@ _OF_OPTIONS = re.compile(
     r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|world size is"
     "|Dataset not found|same number of examples"
 )
-_OVERRIDES = "--model-overrides must be a dictionary, such as {'num_candidates': 5000}"
 _PACKAGE = __name__.partition(".")[0]
 _CALLERS = {"fairseq", "fairseq_cli", _PACKAGE}  # packages whose code calls libraries
 
@@ -91,11 +90,9 @@ def _explain_known(error: BaseException) -> str | None:
     is_no_package = module == "fairseq" and isinstance(error, ImportError) and "install" in message
     if is_no_package or (isinstance(error, RuntimeError | AssertionError) and _NO_GPU.search(message)):
         return f"an option, such as --profile for a GPU, needs what is not here: {message[:200]}."
-    # fairseq passes the text of --model-overrides to ast.literal_eval, and lists of numbers by eval_str_list.
-    if module == "ast" and isinstance(error, ValueError | SyntaxError):
-        is_list = any(frame.f_code.co_name == "eval_str_list" for frame, _ in walk_tb(error.__traceback__))
-        lists = "an option of numbers, such as --lr, must be a list, such as 0.1,0.2"
-        return f"{lists if is_list else _OVERRIDES} ({message[:200]})."
+    is_list = any(frame.f_code.co_name == "eval_str_list" for frame, _ in walk_tb(error.__traceback__))
+    if module == "ast" and isinstance(error, ValueError | SyntaxError) and is_list:
+        return f"an option of numbers, such as --lr, must be a list, such as 0.1,0.2 ({message[:200]})."
     if module == "fairseq_cli" and isinstance(error, ZeroDivisionError):
         return (
             "no sentence was decoded: the shard is empty, or all of its sentences are longer than the model or the "

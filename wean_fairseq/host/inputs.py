@@ -74,19 +74,21 @@ os.register_at_fork(after_in_child=lambda: end_with_parent() if _preprocessing.i
 
 
 def _alignments(args: Any) -> dict[str, list[str]]:
-    """Return the files with word alignments that fairseq-preprocess reads for each text.
+    """Return the files with word alignments that fairseq-preprocess reads for each text. ``--dict-only`` reads none.
 
     Raises:
         UserError: if ``--alignfile`` is given without both sides of the training text.
     """
+    if args.dict_only:
+        return {}
     if args.alignfile and (args.only_source or not args.trainpref):
         raise UserError(
-            "--alignfile aligns the words of the training text and its target: give it with --trainpref and without "
+            "--alignfile aligns the words of both sides of the training text: give it with --trainpref and without "
             "--only-source, or leave it out."
         )
     found: dict[str, list[str]] = {}
     for prefix in filter(None, (args.trainpref, args.validpref, args.testpref)):
-        if args.align_suffix and not args.dict_only and Path(f"{prefix}.{args.align_suffix}").exists():
+        if args.align_suffix and Path(f"{prefix}.{args.align_suffix}").exists():
             found[prefix] = [f"{prefix}.{args.align_suffix}"]
     if args.alignfile:
         found.setdefault(args.trainpref, []).append(args.alignfile)

@@ -50,6 +50,7 @@ _AT_LEAST = {  # minimum of the options that have no maximum, as section.name
 }
 for _least, _names in _AT_LEAST.items():
     _OF_TRAINING |= {(section, name): (_least, ANY) for section, _, name in (n.partition(".") for n in _names.split())}
+MODEL_OVERRIDES = ("--model-overrides", "{'num_candidates': 5000}")  # the option, and an example for messages
 # Options that cannot be empty, but that fairseq takes as the current folder or as a name, or fails on.
 _FILLED = {"lr", "update_freq", "path", "save_dir", "results_path", "log_file", "restore_file", "source_lang"}
 _FILLED |= {"target_lang", "train_subset", "valid_subset", "gen_subset", "adam_betas", "input", "destdir"}
@@ -105,7 +106,7 @@ def check_decoding(args: Namespace) -> None:
 
 
 def read_overrides(value: Any, option: str, example: str) -> dict[str, Any]:
-    """Return the value of an option that is a dictionary of option names, as text or as an object.
+    """Return the value of an option that is a dictionary from option names to values, as text or as a ``dict``.
 
     Raises:
         UserError: if it is not such a dictionary. The message has the ``example``.
@@ -132,6 +133,7 @@ def check_command_line(args: Namespace, parser: ArgumentParser) -> None:
 
     Numbers that fairseq's parser keeps as text are checked in the configuration.
     """
+    read_overrides(getattr(args, "model_overrides", {}), *MODEL_OVERRIDES)
     ranges = {name: bounds for (_, name), bounds in _OF_TRAINING.items()}
     largest = (-_LARGEST_FLOAT, _LARGEST_FLOAT)
     for name, value in vars(args).items():
@@ -187,7 +189,7 @@ def _check_saving(saving: Any, data: Any, limits: Any) -> None:
     if saving.patience > 0 and interval > 1 and not has_more:
         raise UserError(
             f"--patience counts validations, and --max-epoch {epochs} with --validate-interval {interval} has at most "
-            "one: leave --patience out, or lower --validate-interval."
+            "one: leave --patience out, lower --validate-interval, or raise --max-epoch."
         )
     every = [saving.save_interval] * (not (saving.no_last_checkpoints and saving.no_epoch_checkpoints))
     both = 1 if data.validate_interval_updates else data.validate_interval
@@ -243,21 +245,23 @@ def check_task(cfg: Any) -> None:
         check_range(name, values_of(getattr(cfg, name, None)), 1)
     if getattr(cfg, "num_batch_buckets", 0):
         raise UserError("--num-batch-buckets is for TPUs, and fails with NumPy 2.4: leave it out.")
+    if not cfg.eval_bleu:
+        return
     try:
-        OmegaConf.merge(OmegaConf.structured(GenerationConfig), json.loads(cfg.eval_bleu_args or "{}"))
+        OmegaConf.merge(OmegaConf.structured(GenerationConfig), json.loads(cfg.eval_bleu_args))
     except (ValueError, TypeError, RecursionError, OmegaConfBaseException) as error:
         reason = str(error).partition("\n")[0]
         raise UserError(
             f'--eval-bleu-args must be a JSON object of generation options, such as {{"beam": 4}} ({reason}).'
         ) from error
     tokenizers = REGISTRIES["tokenizer"]["registry"]
-    if cfg.eval_bleu and cfg.eval_bleu_detok not in tokenizers:
+    if cfg.eval_bleu_detok not in tokenizers:
         raise UserError(f"--eval-bleu-detok {cfg.eval_bleu_detok} is unknown: choose from {', '.join(tokenizers)}.")
     try:
-        names = json.loads(cfg.eval_bleu_detok_args or "{}")
-    except (ValueError, RecursionError):
-        names = None
-    if not isinstance(names, dict):
+        options = json.loads(cfg.eval_bleu_detok_args)
+    except (ValueError, TypeError, RecursionError):
+        options = None
+    if not isinstance(options, dict) or "tokenizer" in options:
         raise UserError(
             '--eval-bleu-detok-args must be a JSON object of options, such as {"target_lang": "en"}, but is '
             f"{shown(cfg.eval_bleu_detok_args)}."

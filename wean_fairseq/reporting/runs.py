@@ -346,7 +346,7 @@ def _find_sentences(run: Run, test: ScoredSet, set_name: str) -> None:
             # Scores may be of texts outside of the run directory. Those of a recipe have these names.
             elif has_own_text and _OF_RECIPE.fullmatch(file.name):
                 run.problems.append(
-                    f"{test.name}: the {words} that were scored are not there any more, or have changed since: "
+                    f"{test.name}: the {words} that were scored are not in the run any more, or have changed since: "
                     f"{effect}; score again."
                 )
     test.sources, test.references = texts.get("source", []), texts.get("references", [])
@@ -374,8 +374,8 @@ def _find_outputs(run: Run, test: ScoredSet) -> None:
         )
     if lost:
         run.problems.append(
-            f"{test.name}: the outputs that were scored for {', '.join(lost)} are not there any more, or have changed "
-            "since: their samples are left out; score again."
+            f"{test.name}: the outputs that were scored for {', '.join(lost)} are not in the run any more, or have "
+            "changed since: their samples are left out; score again."
         )
 
 

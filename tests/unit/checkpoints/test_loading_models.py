@@ -137,7 +137,7 @@ def test_wrong_overrides_are_named(data, caplog):
     assert "has no option" not in caplog.text
     checkpoint_utils.load_model_ensemble_and_task(load, {"num_candidatez": 5})
     assert "has no option num_candidatez (did you mean num_candidates?), so --model-overrides does not" in caplog.text
-    for wrong in ({1: 2}, {None: 1, "beam": 3}, [1]):
+    for wrong in ({1: 2}, {None: 1, "beam": 3}, [1], ["path"]):
         with pytest.raises(UserError, match=r"--model-overrides must be a dictionary, such as .*, but is "):
             checkpoint_utils.load_model_ensemble_and_task(load, wrong)
     with pytest.raises(UserError, match=r"has other parameters .*: correct --model-overrides, give the options"):

@@ -111,6 +111,15 @@ def test_a_training_option_without_effect_is_reported(given: str, needed: str, i
     )
 
 
+@pytest.mark.parametrize("text", ["__import__('os')", "{", "{'beam': 10**9}", "[1]", "['path']", "{1: 2}", "None"])
+@pytest.mark.parametrize("command", ["generate", "interactive", "validate"])
+def test_overrides_that_are_no_dictionary_are_named(command: str, text: str):
+    with pytest.raises(
+        UserError, match=r"^--model-overrides must be a dictionary, such as \{'num_candidates': 5000\}, bu"
+    ):
+        parse(command, "data", "--path", "nowhere.pt", "--task", "paraphrase", "--model-overrides", text)
+
+
 def last_option(words: str) -> str:
     return next(word for word in reversed(words.split()) if word.startswith("--"))
 

@@ -142,9 +142,10 @@ def test_fairseq_preprocess_refuses_alignments_of_other_text(preprocess, tmp_pat
 def test_fairseq_preprocess_refuses_alignments_without_their_text(preprocess, tmp_path):
     (tmp_path / "align").write_text("0-0\n1-1\n")
     for more in (["--trainpref", "", "--testpref", str(tmp_path / "train")], ["--only-source"]):
-        with pytest.raises(UserError, match="--alignfile aligns the words of the training text and its target: give"):
+        with pytest.raises(UserError, match="--alignfile aligns the words of both sides of the training text: give it"):
             preprocess("--alignfile", str(tmp_path / "align"), *more)
     assert not (tmp_path / "bin").exists()
+    preprocess("--alignfile", str(tmp_path / "align"), "--only-source", "--dict-only")  # reads no alignments
 
 
 def test_fairseq_preprocess_compares_alignments_with_their_text(preprocess, tmp_path):

@@ -158,7 +158,7 @@ def test_outputs_that_changed_after_scoring_are_not_shown(tmp_path):
     assert list(run.sets["test"].outputs) == ["copy_transformer"]
     (problem,) = run.problems
     assert problem.startswith(
-        "test: the outputs that were scored for transformer are not there any more, or have changed"
+        "test: the outputs that were scored for transformer are not in the run any more, or have changed"
     )
 
 
@@ -173,7 +173,7 @@ def test_a_text_that_changed_after_scoring_is_named(tmp_path: Path, side: str) -
         "tgt": ("references", "the samples are shown without them"),
     }[side]
     assert problem == (
-        f"test: the {lost} that were scored are not there any more, or have changed since: {effect}; score again."
+        f"test: the {lost} that were scored are not in the run any more, or have changed since: {effect}; score again."
     )
 
 
@@ -210,7 +210,7 @@ def test_text_behind_a_link_is_not_called_lost(tmp_path: Path) -> None:
     expected += [f"test: the outputs of transformer are {link}: their samples are left out."]
     assert read_run(folder).problems == expected
     (tmp_path / "elsewhere").rename(tmp_path / "nowhere")
-    lost = "that were scored are not there any more, or have changed since"
+    lost = "that were scored are not in the run any more, or have changed since"
     problems = read_run(folder).problems
     assert [problem.partition(": ")[2].partition(": ")[0] for problem in problems[:2]] == [
         f"the source sentences {lost}",

@@ -403,10 +403,10 @@ def test_the_worst_checkpoint_is_never_kept_as_the_best(metric, better, highest,
             check_training(sections)
 
 
-@pytest.mark.parametrize("text", ["nojson", "[1]", '{"beam": "x"}', '{"nope": 1}', "[" * 10**5])
+@pytest.mark.parametrize("text", ["nojson", "", "[1]", '{"beam": "x"}', '{"nope": 1}', "[" * 10**5])
 def test_search_options_of_validation_must_be_options(text):
     with pytest.raises(UserError, match="--eval-bleu-args must be a JSON object of generation options"):
-        check_task(Namespace(eval_bleu_args=text))
+        check_task(Namespace(eval_bleu=True, eval_bleu_args=text))
 
 
 @pytest.mark.parametrize(
@@ -414,6 +414,8 @@ def test_search_options_of_validation_must_be_options(text):
     [
         ({"eval_bleu_detok": "mose"}, "--eval-bleu-detok mose is unknown: choose from moses, nltk, space"),
         ({"eval_bleu_detok_args": "[1]"}, "--eval-bleu-detok-args must be a JSON object of options, such as "),
+        ({"eval_bleu_detok_args": ""}, "--eval-bleu-detok-args must be a JSON object of options, such as "),
+        ({"eval_bleu_detok_args": '{"tokenizer": "x"}'}, "--eval-bleu-detok-args must be a JSON object of options"),
         ({"eval_bleu_detok_args": "{"}, "--eval-bleu-detok-args must be a JSON object of options, such as "),
     ],
 )
