@@ -70,7 +70,7 @@ def evaluate(
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
     if whole := [column.key for column in usable if corpus.groups and not column.metric.additive]:
-        warnings.append(f"--groups leaves out what is computed only over the whole output: {', '.join(whole)}.")
+        warnings.append(f"--groups leaves out the metrics of the whole output ({', '.join(whole)}).")
     outputs: dict[str, list[SystemOutput]] = {}
     if corpus.sources is not None and corpus.copyable:
         outputs[COPY_ROW] = [SystemOutput(COPY_ROW, [[line] for line in corpus.sources], "")]

@@ -262,11 +262,12 @@ def check_equal_outputs(texts: Texts) -> Iterator[str]:
         return
     for names in _names_by_text((side.name, side.lines) for side in texts.systems).values():
         if len(set(names)) > 1:
-            yield f"{', '.join(dict.fromkeys(names))} are the same outputs, line for line; is one file given twice?"
+            same = " and ".join(dict.fromkeys(names))
+            yield f"the best outputs of {same} are the same, line for line; is one file given twice?"
 
 
 def check_equal_texts(texts: Texts) -> Iterator[str]:
-    """Report a source, reference or outputs that are identical in every line."""
+    """Report if the source, a reference or outputs are the same text."""
     if any(len(side.lines) < _FEWEST for side in texts.systems):
         return
     references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}

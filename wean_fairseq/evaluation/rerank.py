@@ -16,8 +16,7 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 
 from ..console import command_parser, counted, split_names, whole_number
-from ..errors import UserError, name_some
-from ..storage.files import sha256_of
+from ..errors import UserError
 from .alignment import first_difference
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
@@ -27,7 +26,7 @@ from .plausibility import CHECKS, check_equal_outputs, empty_warnings, find_oddi
 from .score_file import format_score
 from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_output_log
 from .tables import Table
-from .text_files import check_outputs, read_lines, write_atomically
+from .text_files import check_outputs, read_lines, sha256_as_read, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
 _EXAMPLE = """example, after fairseq-generate with --nbest 2 on the tuning and the test set, with two beams each:
@@ -222,8 +221,10 @@ def check_searches(option: str, searches: Sequence[SystemOutput], corpus: Corpus
         raise UserError(f"{option} {error}") from error
     names: dict[str, list[str]] = {}
     for search in searches:
-        names.setdefault(sha256_of(Path(search.path)), []).append(search.name)
-    same = [f"{name_some(some)} are the same log; give each search once." for some in names.values() if len(some) > 1]
+        names.setdefault(sha256_as_read(search.path), []).append(search.name)
+    same = [
+        f"{' and '.join(some)} are the same log; give each search once." for some in names.values() if len(some) > 1
+    ]
     return [*same, *plausibility_warnings(oddities, [signature]), *empty_warnings(searches, corpus)]
 
 

@@ -336,7 +336,7 @@ def test_groups_are_scored_by_themselves_too(run: Run) -> None:
     Path("mixed").write_text("\n".join([REFERENCES[0], OUTPUTS[1], OUTPUTS[2]]) + "\n", encoding="utf-8")
     status, out, _ = run("--hyp", "X=mixed", "--ref", "ref", "--groups", "groups", *metrics, "--json", "all.json")
     assert status == 0
-    assert "--groups leaves out what is computed only over the whole output: distinct-1." in out
+    assert "--groups leaves out the metrics of the whole output (distinct-1)." in out
     content = json.loads(Path("all.json").read_text(encoding="utf-8"))
     assert content["data"]["groups"] == {"easy": 2, "hard": 1}
     cells = content["systems"]["X"]

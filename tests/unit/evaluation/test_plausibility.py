@@ -84,7 +84,10 @@ def test_rating_sheets_are_checked_like_scores(
     assert (status, "outputs begin with a number such as" in said) == (2 * with_reference, True)
     assert ("but 0% of the references do" in said) == with_reference
     status, said = sheet(plain, plain, study="twice")
-    assert (status, "S0, S1 are the same outputs, line for line; is one file given twice?" in said) == (0, True)
+    assert (status, "the best outputs of S0 and S1 are the same, line for line; is one file given twice?" in said) == (
+        0,
+        True,
+    )
     status, said = sheet([*plain[1:], plain[0]], study="shifted")
     assert (status, "S0: the outputs are" in said) == (0, with_source or with_reference)
     status, said = sheet(["", *plain[1:]], study="empty")
@@ -492,4 +495,4 @@ def test_the_letters_of_a_test_set_are_computed_once(monkeypatch: pytest.MonkeyP
 def test_two_systems_with_one_text() -> None:
     systems = [SystemOutput(name, [[line] for line in OUTPUTS], "") for name in "AB"]
     texts = [text for _, text in find_oddities(systems, Corpus([REFERENCES], SOURCES))]
-    assert texts == ["A, B are the same outputs, line for line; is one file given twice?"]
+    assert texts == ["the best outputs of A and B are the same, line for line; is one file given twice?"]

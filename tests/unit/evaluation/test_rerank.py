@@ -167,7 +167,7 @@ def test_tuning_logs_in_another_order_than_the_source_are_refused(run: Run) -> N
     assert "warning" not in run(*TUNE)[1]
     # The other checks are those of the scores.
     again = ("--tune", "5=t5", "6=t5", "--ref", "ref", "--src", "src")
-    assert "warning: --tune 5, 6 are the same log; give each search once." in run(*again)[1]
+    assert "warning: --tune 5 and 6 are the same log; give each search once." in run(*again)[1]
     # searches may find the same outputs with other scores
     Path("t6").write_text(Path("t5").read_text(encoding="utf-8").replace("-1.0", "-1.5"), encoding="utf-8")
     assert "warning" not in run("--tune", "5=t5", "6=t6", "--ref", "ref", "--src", "src")[1]
