@@ -288,10 +288,10 @@ def test_settings_against_the_old_model_are_refused(
         (("--arch", "wean_lstm"), "arch wean_lstm is not that of model, which is copynet: leave it out."),
         (("--width", 16), "width 16 is not that of model, which is 8: leave it out."),
         (("--case", "keep"), "case is that of model, whose text steps are used again: leave it out."),
-        (("--old-test", "nowhere.src", "nowhere.tgt"), "nowhere.tgt"),
+        (("--old-test", "nowhere.src", "nowhere.tgt"), "old_test: nowhere.tgt does not exist; check the file name."),
         (
             ("--old-test", "one.txt", "two.txt"),
-            "source one.txt has 1 line but reference two.txt has 2: it is too short",
+            "old_test: source one.txt has 1 line but reference two.txt has 2: it is",
         ),
     ):
         given = ("pairs.csv", "--columns", "long,short", "--from", "model", "--output", "other", *arguments)

@@ -156,7 +156,10 @@ def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
     """
     if settings.old_test:
         sources, references = settings.old_test
-        read_corpus([references], sources)  # refuse files that are not aligned before the training
+        try:
+            read_corpus([references], sources)
+        except UserError as error:
+            raise UserError(f"old_test: {error}") from error
         return [Path(sources), Path(references)]
     folder = path.parent
     known = read_text_settings(text)
