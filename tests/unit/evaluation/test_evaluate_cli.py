@@ -599,3 +599,13 @@ def test_ter_warns_of_long_sentences_before_it_starts(run: Run, caplog: pytest.L
         Path(role).write_text("a\n" + "x " * 201 + "\n" + "y " * 900 + "\n", encoding="utf-8")
     assert run("--hyp", "X=hyp", "--ref", "ref", "--metric", "ter")[0] == 0
     assert "TER may take 1 min for sentences of more than 200 words with many shifts (line 2, 3)" in caplog.text
+
+
+@pytest.mark.parametrize(("metric", "is_warned"), [("bleu", False), ("exact@10", True)])
+def test_short_lists_matter_to_metrics_that_read_them(tmp_path, capsys, metric: str, is_warned: bool) -> None:
+    (tmp_path / "log").write_text("H-0\t-1\ta\nH-1\t-1\tb\nH-1\t-2\tc\n", encoding="utf-8")
+    (tmp_path / "ref").write_text("a\nb\n", encoding="utf-8")
+    given = ["--generated", f"A={tmp_path / 'log'}", "--ref", str(tmp_path / "ref"), "--metric", metric]
+    assert main(given) == 0
+    said = "".join(capsys.readouterr())
+    assert ("A: 1 sentence has fewer than 2 hypotheses (id 0)." in said) == is_warned

@@ -1,6 +1,7 @@
 """Test that re-ranking chooses on the tuning set alone and applies the choice to the test set."""
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -185,6 +186,16 @@ def test_tuning_logs_in_another_order_than_the_source_are_refused(run: Run) -> N
     Path("ref").write_text(lines, encoding="utf-8")
     said = run("--tune", "5=t5", "--ref", "ref")[1]
     assert "warning: --tune 5: all 12 outputs are their T- lines; if the log is one of --score-reference" in said
+
+
+def test_logs_may_be_pipes(run: Run) -> None:
+    """The shell passes ``<(...)`` as a pipe, which can be read only once."""
+    end, begin = os.pipe()
+    os.write(begin, Path("t5").read_bytes())
+    os.close(begin)
+    expected = run(*TUNE)[1]
+    assert run("--tune", f"5=/dev/fd/{end}", *TUNE[2:])[:2] == (0, expected)
+    os.close(end)
 
 
 def test_of_equal_scores_the_first_wins(run: Run) -> None:
