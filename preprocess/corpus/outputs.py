@@ -9,7 +9,8 @@ from pathlib import Path
 
 from corpus.reading import read_lines
 from wean_fairseq.console import OneLineParser, exit_status
-from wean_fairseq.evaluation.output_reader import check_plain, read_generated
+from wean_fairseq.evaluation.file_formats import check_no_json, read_json_lines
+from wean_fairseq.evaluation.output_reader import check_no_log, read_generated
 from wean_fairseq.evaluation.text_files import check_outputs, write_atomically
 
 
@@ -55,5 +56,9 @@ def _read_outputs(generated: Path | None, text: Path | None) -> list[str]:
         return list(read_generated("", generated).hypotheses)
     path = text or Path()
     lines = list(read_lines(path))
-    check_plain(lines, path, f"--generated {path}")
+    from_generate = read_json_lines(lines, path)
+    if from_generate is not None:
+        return [texts[0] for texts in from_generate[0]]
+    check_no_log(lines, path, f"--generated {path}{' after you have unpacked it' if path.suffix == '.gz' else ''}")
+    check_no_json(lines, path)
     return lines

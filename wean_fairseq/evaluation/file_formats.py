@@ -60,11 +60,9 @@ def check_format(lines: Sequence[str], path: PathLike) -> None:
     Raises:
         UserError: if the file has another format. The message names the format and a command that writes a plain file.
     """
+    check_no_json(lines, path)
     written = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    content = _json_items([line for _, line in written]) if written and written[0][1].lstrip()[0] in "[{" else None
     file = shlex.quote(str(path))
-    if content is not None:
-        raise UserError(f"{path} holds JSON, not one sentence per line; {_json_remedy(*content, file)}.")
     for form in LINE_FORMATS:
         matches = re.compile(form.line).match
         fitting = [(number, line) for number, line in written if matches(line)]
@@ -74,6 +72,15 @@ def check_format(lines: Sequence[str], path: PathLike) -> None:
                 f"{path}: {len(fitting)} of {len(lines)} lines, the first being line {fitting[0][0]}, are {form.name}, "
                 f"not plain sentences; {form.advise(sample, file)}."
             )
+
+
+def check_no_json(lines: Sequence[str], path: PathLike) -> None:
+    """Raise ``UserError`` for JSON in place of sentences. The message names a command that writes a plain file."""
+    written = [line for line in lines if line.strip()]
+    content = _json_items(written) if written and written[0].lstrip()[0] in "[{" else None
+    if content is not None:
+        remedy = _json_remedy(*content, shlex.quote(str(path)))
+        raise UserError(f"{path} holds JSON, not one sentence per line; {remedy}.")
 
 
 def _json_items(written: Sequence[str]) -> tuple[list[Any], str] | None:

@@ -146,26 +146,26 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
         ]
         short_lists = _short_lists(nbest, "line", 1)
     else:
-        check_plain(lines, path, f"--generated {name}={path}")
+        check_no_log(lines, path, f"--generated {name}={path}")
+        check_format(lines, path)
         nbest = [[line] for line in lines]
     nbest = [[join_pieces(text, remove_bpe) for text in texts] for texts in nbest]
     return SystemOutput(name, nbest, str(path), notes, short_lists, logged)
 
 
-def check_plain(lines: Sequence[str], path: PathLike, as_log: str) -> None:
-    """Refuse a file that does not contain one plain output per line.
+def check_no_log(lines: Sequence[str], path: PathLike, as_log: str) -> None:
+    """Refuse a log of fairseq-generate in place of plain outputs.
 
     Args:
-        as_log: the option that takes a log of fairseq-generate, for the message.
+        as_log: the option that takes such a log, for the message.
 
     Raises:
-        UserError: if the file is such a log, or has another format. The message names the format and a remedy.
+        UserError: if the file is such a log.
     """
     if sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
         raise UserError(
             f"{path} looks like the output of fairseq-generate, not like plain sentences; pass it as {as_log}."
         )
-    check_format(lines, path)
 
 
 def read_generated(
@@ -240,7 +240,8 @@ def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
     """Collect the tagged lines of a log by sentence id, and check that the ids are 0 to n-1."""
     content = read_bytes(path)
     lines = decode_lines(content, path)
-    if lines and _TAGGED_LINE.match(lines[-1]) and not content.endswith(b"\n"):
+    is_output = lines and (_TAGGED_LINE.match(lines[-1]) or _POSITIONAL_SCORES.match(lines[-1]))
+    if is_output and not content.endswith(b"\n"):
         raise UserError(f"{path}: the last line ({lines[-1][:20]!r}...) is cut off; run fairseq-generate again.")
     sentences: dict[int, LoggedSentence] = {}
     scored: Counter[int] = Counter()  # number of P- lines of each id

@@ -63,6 +63,7 @@ def test_log_without_d_lines_falls_back_to_h_lines(tmp_path: Path) -> None:
         (lambda log: log.replace("H-0\t-0.75\thi there", "H-0\t-0.75"), "the H- line has no score and text"),
         (lambda log: log[: log.index("D-0") + 12], "is cut off"),
         (lambda log: log[: log.index("D-0") + 3], "is cut off"),
+        (lambda log: log[: log.index("P-0") + 7], "is cut off"),  # the outputs of further sentences may be lost
         (lambda log: tagged(log, "D") * 2, "line 4: id 1 is generated twice"),
         (lambda log: tagged(log, "D").replace("-0.50", "-0.10"), "line 2: the D- lines of this id are not best first"),
         (lambda log: "D-0\t-0.5\ta\n" * 2, "line 2: the D- lines of this id are not best first, or there twice"),

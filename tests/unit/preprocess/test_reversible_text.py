@@ -168,7 +168,7 @@ def test_a_word_of_any_length_is_split(part):
     ("text", "message"),
     [
         ("H-0\t-1.0\ta b\nD-0\t-1.0\ta b\n", "looks like the output of fairseq-generate, not like plain sentences"),
-        ('{"source": "a", "outputs": [{"text": "b", "score": -1.0}]}\n', "holds JSON, not one sentence per line"),
+        ('{"source": "a", "text": "b"}\n', "holds JSON, not one sentence per line"),
     ],
 )
 def test_outputs_of_another_format_are_refused(tmp_path: Path, capsys, script: str, text: str, message: str) -> None:
@@ -179,3 +179,15 @@ def test_outputs_of_another_format_are_refused(tmp_path: Path, capsys, script: s
     assert importlib.import_module(script).main(given) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_outputs_of_wean_generate_are_changed(tmp_path: Path) -> None:
+    """wean-generate writes no output for an empty line. Columns of a table are words of plain text."""
+    lines = '{"line": 1, "source": ["</s>"], "outputs": []}\n{"line": 2, "source": ["a", "</s>"], "outputs": '
+    lines += '[{"text": "b <chunk> c", "score": -1.0}]}\n'
+    for number, (text, expected) in enumerate(((lines, "\nb c\n"), ("a|||b <chunk> c\n" * 3, "a|||b c\n" * 3))):
+        (tmp_path / "outputs").write_text(text, encoding="utf-8")
+        new = tmp_path / f"new{number}"
+        given = ["--input", str(tmp_path / "outputs"), "--output", str(new), "--chunk-symbol", "<chunk>"]
+        assert importlib.import_module("clause_chunks").main(given) == 0
+        assert new.read_text(encoding="utf-8") == expected
