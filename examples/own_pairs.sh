@@ -141,6 +141,7 @@ continue_model() {
 
 [[ -n ${DATA:-} ]] || die "set DATA to your pairs: a table with both sides, or two text files."
 [[ -z ${FROM:-} ]] || continue_model
+[[ -z ${OLD_TEST:-} ]] || die "OLD_TEST is the test set of the model in FROM: set FROM, or leave OLD_TEST out."
 files_of DATA
 need_tables "Set DATA to a table with both sides, or to two text files."
 data=$(realpath -- "${files[@]}" | paste -sd ' ')

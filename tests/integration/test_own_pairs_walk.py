@@ -117,6 +117,7 @@ def test_changed_inputs_and_settings_are_refused(walked: tuple[Path, str]) -> No
     assert "COLUMNS: long,short -> short,long" in refused(folder, COLUMNS="short,long")
     assert "SPLIT_SEED: 1 -> 2; CASE: truecase -> keep" in refused(folder, SPLIT_SEED="2", CASE="keep")
     assert "TEST: 6 -> 7" in refused(folder, TEST="7")
+    assert "OLD_TEST is the test set of the model in FROM: set FROM, or" in refused(folder, OLD_TEST="old.src old.tgt")
     assert "(--seed: 1 -> 2)" in refused(folder, SEED="2")
     assert "--embed-dim: 8 -> 16; --hidden-size: 8 -> 16" in refused(folder, WIDTH="16")
     assert "ARCH names bart, which is not here; choose from wean_lstm" in refused(folder, ARCH="seq2seq_lstm bart")
