@@ -51,6 +51,9 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
     for split, paths in files.items():
         if len(paths) < 2:
             raise UserError(f"--{split} needs the file of the sentences and at least one of references.")
+        for number, path in enumerate(paths):
+            if path.resolve() in {other.resolve() for other in paths[:number]}:
+                raise UserError(f"--{split} has {path} twice: give the sentences and each file of references once.")
     return {split: files[split] for split in HELD_OUT if split in files}
 
 

@@ -28,6 +28,13 @@ _BINARY = ("words", "threshold", "workers", "separate_dictionaries", "raw_data",
 _NOT_CONTENT = ("output", "overwrite", "binarise", *_BINARY)
 
 
+def any_word(text: str) -> str:
+    """Parse a word of the text (an argparse type)."""
+    if text.split() != [text]:
+        raise argparse.ArgumentTypeError(f"must be one word, without spaces, but is {text!r:.60}")
+    return text
+
+
 def one_word(text: str) -> str:
     """Parse a word that the text steps keep unchanged, such as a separator (an argparse type)."""
     cleaner = cleaning.Cleaner()
@@ -107,6 +114,7 @@ def add_text_options(parser: ArgumentParser) -> None:
     )
     group.add_argument(
         "--unknown",
+        type=any_word,
         metavar="WORD",
         help="word that marks unknown words in the corpus (ZhiHu: <UNK>), replaced by <unk>",
     )

@@ -396,6 +396,9 @@ def test_asset_and_files_by_name(tmp_path, capsys):
     assert set(prepared(tmp_path / "mine")) == {"test.src", "test.tgt", "test.ref0"}
     assert run("multi_reference", "--test", files[0], "--output", tmp_path / "other") == 2
     assert "at least one of references" in capsys.readouterr().err
+    for twice in (files[:1] * 2, [*files[:2], files[1]]):
+        assert run("multi_reference", "--test", *twice, "--output", tmp_path / "other") == 2
+        assert f"--test has {twice[-1]} twice: give the sentences and each" in capsys.readouterr().err
     (tmp_path / "asset.test.simp.4").unlink()
     assert run("multi_reference", "--data", tmp_path, "--output", tmp_path / "other") == 2
     assert "asset.test.simp.4" in capsys.readouterr().err

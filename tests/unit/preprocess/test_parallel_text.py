@@ -172,3 +172,12 @@ def test_options_of_binary_data_are_checked_before_the_text(pair, tmp_path, argu
     assert result.returncode == 2
     assert says in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.src", "a.tgt"]
+
+
+@pytest.mark.parametrize("word", ["<UNK> ", "<UNK>\t", "", "<UNK> b"])
+def test_the_unknown_word_of_a_corpus_is_one_word(pair, tmp_path, word):
+    """Others were never found, or two words became one."""
+    result = run("--output", tmp_path / "out", "--train", *pair, "--unknown", word)
+    assert result.returncode == 2
+    assert "--unknown: must be one word, without spaces, but is" in result.stderr
+    assert not (tmp_path / "out").exists()
