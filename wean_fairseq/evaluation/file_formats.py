@@ -75,7 +75,7 @@ def check_format(lines: Sequence[str], path: PathLike) -> None:
 
 
 def check_no_json(lines: Sequence[str], path: PathLike) -> None:
-    """Raise ``UserError`` for JSON in place of sentences. The message names a command that writes a plain file."""
+    """Raise ``UserError`` for JSON where sentences are expected. The message names a command that writes plain text."""
     written = [line for line in lines if line.strip()]
     content = _json_items(written) if written and written[0].lstrip()[0] in "[{" else None
     if content is not None:

@@ -154,7 +154,7 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
 
 
 def check_no_log(lines: Sequence[str], path: PathLike, as_log: str) -> None:
-    """Refuse a log of fairseq-generate in place of plain outputs.
+    """Refuse a log of fairseq-generate where plain outputs are expected.
 
     Args:
         as_log: the option that takes such a log, for the message.
