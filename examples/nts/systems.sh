@@ -3,29 +3,39 @@
 #
 #   WORD2VEC  global vectors of nts_w2v: Google News, 300 wide, as text (default: learnt from both sides of the training text)
 #   GLOVE     vectors of enc_dec_a: GloVe 840B, 300 wide (default: learnt from both sides of the training text)
-#   SIZE      paper (default), or small: NTS with 256 units and embeddings of 150 + 100, for a CPU
+#   SIZE      paper (default), small: NTS with 256 units and embeddings of 150 + 100, for a CPU, or equal: all systems are
+#             WIDTH wide (default: 128), with the optimiser and dropout of all_systems.sh. DRESS has REWARD_EPOCHS more
 #   CUTOFF    words seen at most this number of times are <unk> to enc_dec_a, as in its authors' code (default: 4; PWKP 3)
 #   REWARD_EPOCHS  epochs of DRESS after those of enc_dec_a, as in its authors' code (default: 18)
 #   RERANK    systems that are also searched with the re-ranking of NTS, as in RERANK="nts nts_w2v"
 #   THRESHOLD  words seen less often are <unk> to the other systems, in simplification.sh (default: 2)
 : "${SIZE:=paper}" "${WORD2VEC:=}" "${GLOVE:=}" "${RERANK:=}"
-[[ $SMOKE != 1 ]] || : "${REWARD_EPOCHS:=2}"
-: "${REWARD_EPOCHS:=18}"
+[[ $SMOKE != 1 ]] || : "${REWARD_EPOCHS:=2}" "${WIDTH:=16}"
+: "${REWARD_EPOCHS:=18}" "${WIDTH:=128}"
 
+glove_size=() glove_dim=300 query_size=()
 case $SIZE in
   paper) nts_size=() global_dim=300 local_dim=200 ;;
   small) nts_size=(--embed-dim 250 --hidden-size 256) global_dim=150 local_dim=100 ;;
-  *) die "SIZE must be paper or small, but is $SIZE." ;;
+  equal)
+    ((WIDTH % 2 == 0)) || die "SIZE=equal needs an even WIDTH, but WIDTH is $WIDTH."
+    nts_size=(--embed-dim "$WIDTH" --hidden-size "$WIDTH") global_dim=$((WIDTH / 2)) local_dim=$((WIDTH / 2))
+    glove_size=("${nts_size[@]}") glove_dim=$WIDTH query_size=("${nts_size[@]}")
+    RATES_dress=${RATES_dress:-0.01} # the reward training of DRESS begins with a trained model
+    [[ " $SYSTEMS " != *_adam\ * ]] || die "SIZE=equal trains every system by Adam: name nts and nts_w2v in SYSTEMS, without _adam."
+    ;;
+  *) die "SIZE must be paper, small or equal, but is $SIZE." ;;
 esac
-glove_size=() glove_dim=300
 # In DRESS, the number of words trained by cross entropy falls from 24 to 0. The reward models are small.
 dress=(--baseline-width 256 --given-words 24 --fewer-words 3 --fewer-every 2)
 auto_encoder_size=(--embed-dim 256 --hidden-size 256 --num-layers 2)
 language_model_size=(--decoder-embed-dim 100 --decoder-hidden-size 200 --decoder-out-embed-dim 200)
 lexical_size=()
-if [[ $SMOKE == 1 ]]; then
+if [[ $SMOKE == 1 && $SIZE != equal ]]; then
   nts_size=(--embed-dim 20 --hidden-size 16) global_dim=12 local_dim=8
   glove_size=(--embed-dim 12 --hidden-size 16) glove_dim=12
+fi
+if [[ $SMOKE == 1 ]]; then
   dress=(--baseline-width 16 --given-words 6 --fewer-words 6 --fewer-every 1)
   auto_encoder_size=(--embed-dim 12 --hidden-size 16 --num-layers 1)
   language_model_size=(--decoder-embed-dim 12 --decoder-hidden-size 16 --decoder-out-embed-dim 16)
@@ -35,7 +45,7 @@ fi
 # NTS (section 2) uses SGD with a rate of 1 on the mean loss per sentence, as in OpenNMT. The rate is halved every epoch
 # after the 8th of 15 epochs. For another number of EPOCHS, it is halved after 8/15 of them, rounded up. The checkpoint
 # with the best perplexity is kept.
-sgd=(
+nts_training=(
   --optimizer sgd --lr 1 --lr-scheduler fixed --force-anneal "$(((EPOCHS * 8 + 14) / 15 + 1))" --lr-shrink 0.5
   --clip-norm 5 --sentence-avg --batch-size 64 --max-pair-length 80 --length-policy drop --no-epoch-checkpoints
 )
@@ -46,6 +56,16 @@ adam=(
   --optimizer fused_adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --sentence-avg
   --batch-size 32 --max-pair-length 85 --length-policy drop --no-epoch-checkpoints --patience 1
 )
+
+enc_dec_a_training=("${adam[@]}")
+query_training=("${wean_optimisation[@]}" --max-pair-length 50 --length-policy drop --no-epoch-checkpoints)
+if [[ $SIZE == equal ]]; then
+  nts_training=(
+    --optimizer adam --adam-betas '(0.9, 0.999)' --lr "${RATE:-0.001}" --clip-norm 2 --lr-scheduler inverse_sqrt
+    --warmup-updates 200 --batch-size 64 --max-pair-length 85 --length-policy drop --no-epoch-checkpoints --dropout 0.3
+  )
+  enc_dec_a_training=("${nts_training[@]}") query_training=("${nts_training[@]}")
+fi
 
 # check_systems: check $SYSTEMS and the files of vectors.
 check_systems() {
@@ -73,7 +93,7 @@ learn_vectors() {
 # settings SYSTEM: set BIN and the arguments `training`, and create the vector files that the system needs.
 settings() {
   local text=$RUN/text global=$WORD2VEC glove=$GLOVE
-  local optimisation=("${sgd[@]}")
+  local optimisation=("${nts_training[@]}")
   [[ $1 != *_adam ]] || optimisation=("${adam[@]}")
   BIN=$RUN/bin
   case $1 in
@@ -93,7 +113,7 @@ settings() {
       ;;
     enc_dec_a)
       BIN=$RUN/bin-cutoff
-      training=("${glove_size[@]}" "${adam[@]}")
+      training=("${glove_size[@]}" "${enc_dec_a_training[@]}")
       if [[ -n $glove ]]; then
         training+=(--freeze-vectors) # the authors' code also freezes GloVe vectors
       else
@@ -103,7 +123,7 @@ settings() {
       training+=(--global-vectors "$glove")
       ;;
     dress | dress_ls) BIN=$RUN/bin-cutoff ;;
-    *) training=("${wean_optimisation[@]}" --max-pair-length 50 --length-policy drop --no-epoch-checkpoints) ;;
+    *) training=("${query_size[@]}" "${query_training[@]}") ;;
   esac
 }
 
@@ -166,7 +186,7 @@ train_dress() {
 train_dress_ls() {
   train_in_turn dress
   criterion=model_loss train dress_ls dress_ls "${glove_size[@]}" "${lexical_size[@]}" ${GLOVE:+--freeze-vectors} \
-    --base-checkpoint "$RUN/dress/checkpoint_best.pt" "${adam[@]}" --skip-first-target
+    --base-checkpoint "$RUN/dress/checkpoint_best.pt" "${enc_dec_a_training[@]}" --skip-first-target
 }
 
 # train_all WORDS THRESHOLD: train each of $SYSTEMS, with a dictionary of at most WORDS words that occur at least
