@@ -6,10 +6,11 @@
 #
 # The training data is the data of examples/wean_lstm/simplification.sh instead of the papers' data. The README in that
 # folder describes it. All systems make EPOCHS passes over it. Words that occur fewer than THRESHOLD times are <unk>.
-# systems.sh describes the sizes and word vectors.
+# systems.sh describes the sizes and word vectors. With SIZE=equal, the table also shows iBLEU, self-BLEU and, with a
+# SENTENCE_MODEL (folder of a sentence encoder), similarity-source and similarity-reference.
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}"
-: "${SYSTEMS:=nts nts_w2v enc_dec_a wean_lstm}"
+: "${SYSTEMS:=nts nts_w2v enc_dec_a wean_lstm}" "${SENTENCE_MODEL:=}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=1000}" "${TEST_LIMIT:=20}"
 : "${EPOCHS:=15}" "${BEAM:=5}" "${WORDS:=50000}" "${THRESHOLD:=2}" "${CUTOFF:=4}"
 # shellcheck source=examples/lib/recipe.sh
@@ -37,5 +38,10 @@ done
 rerank_all pwkp 50
 rerank_all turk 100
 SYSTEMS=$(with_reranked)
-score_public_pairs
+metrics=()
+[[ $SIZE != equal ]] || metrics=(--metric ibleu ibleu-0.7 self-bleu)
+if [[ $SIZE == equal && -n $SENTENCE_MODEL ]]; then
+  metrics+=(similarity-source similarity-reference --sentence-model "$SENTENCE_MODEL")
+fi
+score_public_pairs "${metrics[@]}"
 say "note: this training set replaces those of the papers, so no score above compares with their tables"

@@ -34,7 +34,9 @@ def test_missing_data_is_one_sentence(recipe, tmp_path):
     ("variables", "message"),
     [
         ({"SYSTEMS": "nts residual_lstm"}, "there is no system residual_lstm here; choose from nts nts_adam"),
-        ({"SIZE": "large"}, "SIZE must be paper or small, but is large."),
+        ({"SIZE": "large"}, "SIZE must be paper, small or equal, but is large."),
+        ({"SIZE": "equal", "WIDTH": 7}, "SIZE=equal needs an even WIDTH, but WIDTH is 7."),
+        ({"SIZE": "equal", "SYSTEMS": "nts_adam"}, "name nts and nts_w2v in SYSTEMS, without _adam."),
         ({"GLOVE": "nowhere.txt"}, "there is no nowhere.txt. Set WORD2VEC and GLOVE to text files of word vectors"),
         ({"SYSTEMS": "nts", "RERANK": "nts_w2v"}, "RERANK names nts_w2v, which is not one of SYSTEMS (nts)."),
     ],
@@ -47,6 +49,22 @@ def test_wrong_settings_are_one_sentence(variables, message, tmp_path):
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_equal_sizes_give_every_system_the_same_width_and_optimiser(tmp_path):
+    pytest.importorskip("gensim")
+    layout = write_layout("simplification", tmp_path / "data")
+    systems = ["wean_lstm", "nts_w2v", "enc_dec_a"]
+    run = tmp_path / "run"
+    done = run_recipe("nts/simplification", run, SMOKE=1, SIZE="equal", WIDTH=12, SYSTEMS=" ".join(systems), **layout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    options = {system: (run / system / "command").read_text(encoding="utf-8").splitlines() for system in systems}
+    own = ("--arch ", "--global-vectors ", "--local-")
+    equal = {system: [line for line in lines if not line.startswith(own)] for system, lines in options.items()}
+    assert equal["nts_w2v"] == equal["enc_dec_a"] == equal["wean_lstm"]
+    assert {"--embed-dim 12", "--hidden-size 12", "--optimizer adam"} <= set(equal["wean_lstm"])
+    assert "self-BLEU" in done.stdout
 
 
 @pytest.mark.slow
