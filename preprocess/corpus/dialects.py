@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from corpus.headers import is_known_name
 from corpus.reading import Row
 
 DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", "|||": "|||", "^": "carets"}
@@ -276,7 +277,8 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
     The chosen delimiter makes most lines belong to rows of the same width. If two delimiters are equally good, the one
     is chosen that is less often followed by a space (like punctuation) or between two digits (like a decimal point). A
-    tab or "|||" that occurs equally often on every line has priority over all other delimiters.
+    tab or "|||" that occurs equally often on every line has priority over all other delimiters. If it fits 90 % of
+    the lines, it has priority like other delimiters between quoted cells, or between known names in the first line.
     """
     skip = 0
     delimiters = [delimiter for delimiter in DELIMITERS if any(delimiter in line for line in sample)]
@@ -288,21 +290,35 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
         numbers = {line.count(delimiter) for line in lines}
         if not separator and len(numbers) == 1 and numbers != {0}:
             delimiters = [delimiter]
-    best: tuple[float, float, Dialect] | None = None
+    best: tuple[bool, float, float, Dialect] | None = None
     for delimiter in delimiters:
         number = sum(line.count(delimiter) for line in lines)
         spaces = sum(line.count(delimiter + " ") for line in lines)
         dialect = Dialect(delimiter, spaced=delimiter != "\t" and 10 * spaces > 9 * number, skip=skip)
-        dialect, share = _choose_quotes(sample, dialect)
+        dialect, evidence = _choose_quotes(sample, dialect)
+        share = round(evidence.lines / max(len(sample), 1), 3)
+        evident = share >= 0.9 and (
+            delimiter in ("\t", "|||") or _separates_quoted_cells(evidence) or _separates_names(lines[:1], dialect)
+        )
         decimals = sum(len(re.findall(rf"\d{re.escape(delimiter)}(?=\d)", line)) for line in lines)
         tight = 1.0 if delimiter == "\t" else 1 - (spaces + decimals) / max(number, 1)
-        if dialect.width > 1 and (best is None or (share, tight) > best[:2]):
-            best = (share, tight, dialect)
-    return best[2] if best else None
+        if dialect.width > 1 and (best is None or (evident, share, tight) > best[:3]):
+            best = (evident, share, tight, dialect)
+    return best[3] if best else None
 
 
-def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, float]:
-    """Choose quotation marks and width for the sample. Return the dialect, and the share of lines that fit it."""
+def _separates_quoted_cells(evidence: Evidence) -> bool:
+    return 20 * evidence.quoted >= max(evidence.rows, 1) and evidence.quoted >= 10 * evidence.stray
+
+
+def _separates_names(first: Sequence[str], dialect: Dialect) -> bool:
+    """Return True if the first line of a table is a header in this dialect, with a short known name in each cell."""
+    cells = [cell for row in read_rows(first, dialect) for cell in row.value]
+    return len(cells) == dialect.width and all(is_known_name(cell) and len(cell.split()) <= 2 for cell in cells)
+
+
+def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, Evidence]:
+    """Choose quotation marks and width for the sample. Return the dialect, and the counts for it."""
     variants = []
     for candidate in candidates(dialect, "".join(sample)):
         evidence = Evidence()
@@ -313,8 +329,7 @@ def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, fl
         for _ in read_rows(sample, replace(candidate, width=width), measured):
             pass
         variants.append((replace(candidate, width=width), measured))
-    chosen, evidence = prefer(variants)
-    return chosen, round(evidence.lines / max(len(sample), 1), 3)
+    return prefer(variants)
 
 
 def candidates(dialect: Dialect, text: str) -> list[Dialect]:

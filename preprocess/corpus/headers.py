@@ -62,7 +62,7 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         return True
     if any(_SENTENCE_END.search(name) or len(name.split()) > _FEW_WORDS for name, _ in used):
         return False
-    if all(_is_known_name(name) for name, _ in used):
+    if all(is_known_name(name) for name, _ in used):
         return True
     cells = [cell for _, column in used for cell in column]
     bare = not any(" " in name for name, _ in used)
@@ -75,7 +75,8 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     return len(rows) > 2 and all(2 * len(name) < min(map(len, column), default=0) for name, column in used)
 
 
-def _is_known_name(name: str) -> bool:
+def is_known_name(name: str) -> bool:
+    """Return True if a word of ``name`` is usual in names of columns, such as source, sentence1 or summary."""
     words = name.lower().replace("_", " ").split()
     words += [word for part in words for word in _WORD.findall(part)]
     return any(word in _NAMES for word in words)

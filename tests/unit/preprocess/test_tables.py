@@ -181,6 +181,28 @@ def test_every_dialect_gives_the_pairs_that_it_has(read: Reader, kind: str, pack
     assert "left out" not in read.said
 
 
+@pytest.mark.parametrize("inside", ["; ", " | ", ";", "|"])
+@pytest.mark.parametrize("quoted", ["all", "some", "none"])
+def test_a_mark_that_occurs_once_in_every_sentence_is_not_the_delimiter(read: Reader, inside: str, quoted: str):
+    """Three comments in a third column must not make the mark inside the sentences the better delimiter."""
+    comma = {"all": ",", "some": "", "none": ""}[quoted]
+    pairs = [(f"Anna{comma} bought{inside}{n} houses", f"She bought {n} houses") for n in range(300)]
+    if quoted == "some":
+        pairs[::10] = [(f"Anna, {a}", b) for a, b in pairs[::10]]
+    rows = [(*row, "a comment") if n in (50, 100, 150) else row for n, row in enumerate(pairs)]
+    assert read(written(rows)) == [row for n, row in enumerate(pairs) if n not in (50, 100, 150)]
+    assert "CSV, commas between cells" in read.said
+    assert "left out: 3 malformed (first: line 52, 3 cells instead of 2)" in read.said
+
+
+@pytest.mark.parametrize("delimiter", ["\t", "|||"])
+def test_tabs_on_most_lines_are_the_delimiter_before_a_comma_in_every_sentence(read: Reader, delimiter: str):
+    pairs = [(f"Anna, bought {n} houses", f"She bought {n} houses") for n in range(300)]
+    rows = [(*row, "a comment") if n in (50, 100, 150) else row for n, row in enumerate(pairs)]
+    assert read(joined(rows, delimiter, names=None)) == [row for n, row in enumerate(pairs) if n not in (50, 100, 150)]
+    assert "left out: 3 malformed (first: line 51, 3 cells instead of 2)" in read.said
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_parquet_gives_the_pairs_that_it_has(read: Reader, tmp_path: Path, packed: bool):
     duckdb = pytest.importorskip("duckdb")
