@@ -222,7 +222,14 @@ def _check_binary(options: Namespace, parser: ArgumentParser) -> None:
         for name in _BINARY:
             if getattr(options, name) != parser.get_default(name):
                 raise UserError(f"{flag(name)} is for binary data: add --binarise, or leave it out.")
-    elif "," in str(options.output):
+        return
+    text, binary = options.output.resolve(), options.binarise.resolve()
+    if text.is_relative_to(binary) or binary.is_relative_to(text):
+        raise UserError(
+            f"--binarise {options.binarise} and --output {options.output} are the same directory, or one contains the "
+            "other: give two separate directories."
+        )
+    if "," in str(options.output):
         raise UserError(
             f"{options.output} has a comma, at which fairseq-preprocess splits it: choose another --output."
         )

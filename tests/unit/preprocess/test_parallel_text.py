@@ -163,11 +163,14 @@ def test_a_language_of_a_unit_without_rules_is_refused(pair, tmp_path):
         (["--raw-data"], "--raw-data is for binary data: add --binarise"),
         (["--dictionaries", "x", "y"], "--dictionaries is for binary data: add --binarise"),
         (["--binarise", "bin", "--dictionaries", "x", "y"], "there is no file x: name a dictionary"),
+        (["--binarise", "out"], "are the same directory, or one contains the other"),
+        (["--binarise", "out/bin"], "are the same directory, or one contains the other"),
+        (["--binarise", "."], "are the same directory, or one contains the other"),
     ],
 )
 def test_options_of_binary_data_are_checked_before_the_text(pair, tmp_path, arguments, says):
-    """Without --binarise they had no effect, and missing dictionaries were noticed after the text was written."""
-    arguments = [tmp_path / word if word == "bin" else word for word in arguments]
+    """Without --binarise they had no effect. Other errors were noticed after the text was written."""
+    arguments = [tmp_path / word if word in ("bin", "out", "out/bin", ".") else word for word in arguments]
     result = run("--output", tmp_path / "out", "--train", *pair, *arguments)
     assert result.returncode == 2
     assert says in result.stderr
