@@ -22,8 +22,8 @@ from msgspec import Struct, ValidationError, convert
 from ..console import counted
 from ..errors import UserError, name_some, printable
 from ..ranges import check_fields
-from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, PairCounts, check_prepared, sentences_of
-from ..storage.files import check_size, is_beside, open_regular, read_regular
+from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, PairCounts, check_prepared, count, counts_of
+from ..storage.files import check_size, is_beside, open_regular, read_regular, sha256_of
 from ..storage.json_files import read_json
 from ..storage.manifest import check_file
 from . import steps
@@ -363,21 +363,34 @@ def prepared_text(data: str | Path, given: str | Path | None = None) -> Text | N
                 "the text of this data."
             )
     if given is not None:
-        _compare_numbers(data, Path(given))
+        with suppress(OSError, ValueError, ValidationError):
+            if difference := _difference(data, Path(given)):
+                logger.warning(
+                    f"{difference}: if it is another text, the model reads other tokens than in its training"
+                )
     text.prepare("")  # report missing files now
     return text
 
 
-def _compare_numbers(data: Path, folder: Path) -> None:
-    """Log a warning if a prepared text has another number of training pairs than the data."""
-    with suppress(OSError, ValueError, ValidationError):
-        pairs = convert(read_json(folder / MANIFEST), PairCounts).splits.train.kept
-        sentences = [number for name, number in sentences_of(data).items() if Path(name).stem == "train"]
-        if sentences and pairs not in sentences:
-            logger.warning(
-                f"{folder} has {counted(pairs, 'training pair')}, but {data} was made from {sentences[-1]:,}: if it is "
-                "another text, the model reads other tokens than in its training"
-            )
+def _difference(data: Path, folder: Path) -> str:
+    """Say how the training text in a folder differs from the one that the data was made from, or return ``""``."""
+    pairs = convert(read_json(folder / MANIFEST), PairCounts).splits.train.kept
+    made = {Path(name).name: counts for name, counts in counts_of(data).items() if Path(name).stem == "train"}
+    sentences = [counts.sentences for counts in made.values()]
+    if sentences and pairs not in sentences:
+        return f"{folder} has {counted(pairs, 'training pair')}, but {data} was made from {sentences[-1]:,}"
+    for side in ("src", "tgt"):
+        text, raw = folder / f"train.{side}", data / f"train.src-tgt.{side}"
+        if raw.is_file() and text.is_file() and sha256_of(raw) != sha256_of(text):
+            return f"{text} differs from {raw}"
+        if text.name in made and text.is_file() and not raw.is_file():
+            own, trained = count(text, data / f"dict.{side}.txt"), made[text.name]
+            if own != trained:
+                return (
+                    f"{text} has {own.tokens:,} tokens with ends of sentences, {own.unknown} % of them not in the "
+                    f"dictionary, but {data} was made from {trained.tokens:,} with {trained.unknown} %"
+                )
+    return ""
 
 
 def _text_of_data(data: Path) -> Path | None:

@@ -41,6 +41,11 @@ def test_only_what_can_be_undone_is_changed(line: str, cased: str, is_marked: bo
     assert is_marked or capitalise(cased) == line
 
 
+def test_an_unknown_word_at_the_start_of_an_output_keeps_its_form() -> None:
+    assert capitalise("<unk> sat") == "<unk> sat"
+    assert capitalise("the <unk>") == "The <unk>"
+
+
 def test_forms_are_those_inside_of_sentences() -> None:
     line = "The cat saw The Hague. The end! “This” is it: That, 他 iPhone"
     assert list(cased_words(line)) == ["cat", "saw", "The", "Hague", "end", "is", "it", "iPhone"]
