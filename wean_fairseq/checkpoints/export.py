@@ -24,6 +24,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, load_file, save
 
 from ..console import without_folders
+from ..data.given_text import compare_text
 from ..errors import UserError, name_some
 from ..ranges import check_no_reference
 from ..storage import archive
@@ -124,6 +125,8 @@ def export(
     task_cfg |= sides_of(task_cfg, data)
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
+    if text is not None:
+        compare_text(data, Path(text))
     _store_search(cfg, checkpoint, search or {})
     # The model card is composed before the folder exists. If the file of scores cannot be read, no files are left
     # behind.

@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..checkpoints.export import check_unused, read_exported_text
 from ..checkpoints.loading import MODELS, Loaded, StoredModel, missing_model
+from ..data.given_text import compare_text
 from ..errors import UserError, name_some
 from ..ranges import flag
 from ..storage.search import GENERATION, check_stored
@@ -97,7 +98,10 @@ def load(
     elif stored.is_export:
         text_steps = read_exported_text(str(path))
     else:
-        text_steps = prepared_text(Path(str(loaded.task.cfg.data).split(":")[0]), text)
+        folder = Path(str(loaded.task.cfg.data).split(":")[0])
+        text_steps = prepared_text(folder, text)
+        if text is not None:
+            compare_text(folder, Path(text))
     place = _device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     # CTranslate2 converts weights in the memory of the CPU, where they were loaded. Therefore the model is moved to its
     # device afterwards.

@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import Struct, ValidationError, convert
 
@@ -20,18 +19,10 @@ MANIFEST = "manifest.json"  # written by the scripts of preprocess/
 LOG = "preprocess.log"  # fairseq-preprocess appends its options and counts whenever it writes data
 LARGEST_LOG = 1 << 24  # maximum size of the log in bytes
 _LONGEST_LINE = 1 << 24  # lines with at least this number of bytes are refused
-# A line of the log names a text, the numbers of its sentences and tokens, and the percentage of unknown words.
-_MADE_FROM = re.compile(r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, (\d{1,18}) tokens, (\S{1,20})% ", re.MULTILINE)
+# A line of the log names a text and the number of its sentences.
+_MADE_FROM = re.compile(r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, ", re.MULTILINE)
 _WEIGHTS = (".pt", ".bin", ".safetensors")  # suffixes of checkpoints and of exported models
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
-
-
-class Counts(NamedTuple):
-    """Numbers of sentences and of tokens (with ends of sentences) of a text, and its percentage of ``<unk>``."""
-
-    sentences: int
-    tokens: int
-    unknown: str
 
 
 class _Split(Struct):
@@ -141,8 +132,8 @@ def digests_of(folder: Path) -> dict[str, str]:
     return {path.name: sha256_of(path) for path in paths}
 
 
-def counts_of(folder: Path) -> dict[str, Counts]:
-    """Return the names of the texts from which binary data was created, with their counts.
+def sentences_of(folder: Path) -> dict[str, int]:
+    """Return the names of the texts from which data was created, with their numbers of sentences.
 
     They are in the log of fairseq-preprocess. Without a log, there are none.
     """
@@ -150,20 +141,7 @@ def counts_of(folder: Path) -> dict[str, Counts]:
     if not log.is_file():
         return {}
     named = _MADE_FROM.findall(read_regular(log, LARGEST_LOG).decode("utf-8", "replace"))
-    return {name: Counts(int(sentences), int(tokens), unknown) for name, sentences, tokens, unknown in named}
-
-
-def count(text: Path, dictionary: Path) -> Counts:
-    """Count a text as fairseq-preprocess does, with the words of a dictionary."""
-    with open_regular(dictionary) as file:
-        words = {line.rsplit(b" ", 1)[0].decode("utf-8") for line in file} | {"<s>", "<pad>", "</s>", "<unk>"}
-    sentences = tokens = unknown = 0
-    for line in _lines(text):
-        found = line.decode("utf-8").split()
-        sentences += 1
-        tokens += len(found) + 1
-        unknown += sum(word not in words for word in found)
-    return Counts(sentences, tokens, f"{100 * unknown / max(tokens, 1):.3}")
+    return {name: int(sentences) for name, sentences in named}
 
 
 def check_lines(folder: Path) -> None:
@@ -180,7 +158,7 @@ def check_lines(folder: Path) -> None:
         if is_data(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
             check_text(path)
     # A log may name the same file in several ways, but the file is read only once.
-    texts = {Path(os.path.realpath(name)): counts.sentences for name, counts in counts_of(folder).items()}
+    texts = {Path(os.path.realpath(name)): sentences for name, sentences in sentences_of(folder).items()}
     for text, sentences in texts.items():
         if not (is_beside(text, folder) and os.path.isfile(text)):  # noqa: PTH113 - Path.is_file raises for long names
             continue

@@ -41,9 +41,9 @@ def true_case(line: str, usual: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def capitalise(text: str) -> str:
-    """Capitalise the first word of a text if it is in lower case. A text that begins with ``<unk>`` is unchanged."""
+    """Capitalise the first word of a text if it is in lower case. If that word is ``<unk>``, it is unchanged."""
     first = _FIRST_WORD.match(text)
-    if first is None or not first[1].islower() or text.startswith("<unk>"):
+    if first is None or not first[1].islower() or text.startswith("<unk>", first.start(1) - 1):
         return text
     start = first.start(1)
     return text[:start] + text[start].upper() + text[start + 1 :]

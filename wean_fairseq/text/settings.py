@@ -22,8 +22,8 @@ from msgspec import Struct, ValidationError, convert
 from ..console import counted
 from ..errors import UserError, name_some, printable
 from ..ranges import check_fields
-from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, PairCounts, check_prepared, count, counts_of
-from ..storage.files import check_size, is_beside, open_regular, read_regular, sha256_of
+from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, PairCounts, check_prepared, sentences_of
+from ..storage.files import check_size, is_beside, open_regular, read_regular
 from ..storage.json_files import read_json
 from ..storage.manifest import check_file
 from . import steps
@@ -349,7 +349,7 @@ def prepared_text(data: str | Path, given: str | Path | None = None) -> Text | N
         UserError: if ``given`` was not written by such a script, or a file in it is missing or damaged.
     """
     data = Path(data)
-    folder = _text_of_data(data) if given is None else Path(given)
+    folder = text_of_data(data) if given is None else Path(given)
     settings = None if folder is None else read_text_settings(folder)
     if settings is None and given is not None:
         raise UserError(f"{without_manifest(Path(given))}: name the directory that one wrote.")
@@ -363,42 +363,29 @@ def prepared_text(data: str | Path, given: str | Path | None = None) -> Text | N
                 "the text of this data."
             )
     if given is not None:
-        with suppress(OSError, ValueError, ValidationError):
-            if difference := _difference(data, Path(given)):
-                logger.warning(
-                    f"{difference}: if it is another text, the model reads other tokens than in its training"
-                )
+        _compare_numbers(data, Path(given))
     text.prepare("")  # report missing files now
     return text
 
 
-def _difference(data: Path, folder: Path) -> str:
-    """Say how the training text in a folder differs from the one that the data was made from, or return ``""``."""
-    pairs = convert(read_json(folder / MANIFEST), PairCounts).splits.train.kept
-    made = {Path(name).name: counts for name, counts in counts_of(data).items() if Path(name).stem == "train"}
-    sentences = [counts.sentences for counts in made.values()]
-    if sentences and pairs not in sentences:
-        return f"{folder} has {counted(pairs, 'training pair')}, but {data} was made from {sentences[-1]:,}"
-    for side in ("src", "tgt"):
-        text, raw = folder / f"train.{side}", data / f"train.src-tgt.{side}"
-        if raw.is_file() and text.is_file() and sha256_of(raw) != sha256_of(text):
-            return f"{text} differs from {raw}"
-        if text.name in made and text.is_file() and not raw.is_file():
-            own, trained = count(text, data / f"dict.{side}.txt"), made[text.name]
-            if own != trained:
-                return (
-                    f"{text} has {own.tokens:,} tokens with ends of sentences, {own.unknown} % of them not in the "
-                    f"dictionary, but {data} was made from {trained.tokens:,} with {trained.unknown} %"
-                )
-    return ""
+def _compare_numbers(data: Path, folder: Path) -> None:
+    """Log a warning if a prepared text has another number of training pairs than the data."""
+    with suppress(OSError, ValueError, ValidationError):
+        pairs = convert(read_json(folder / MANIFEST), PairCounts).splits.train.kept
+        sentences = [number for name, number in sentences_of(data).items() if Path(name).stem == "train"]
+        if sentences and pairs not in sentences:
+            logger.warning(
+                f"{folder} has {counted(pairs, 'training pair')}, but {data} was made from {sentences[-1]:,}: if it is "
+                "another text, the model reads other tokens than in its training"
+            )
 
 
-def _text_of_data(data: Path) -> Path | None:
+def text_of_data(data: Path, *, quiet: bool = False) -> Path | None:
     """Return the directory of the text from which ``data`` was created, if a script of ``preprocess/`` wrote it.
 
     The log of fairseq-preprocess names this directory. If text and data were moved together, the text is found in its
     new place. A log may come from another person and name any text of this computer, so only text in the parent folder
-    of ``data`` is accepted.
+    of ``data`` is accepted. Other text is reported, unless ``quiet`` is set.
     """
     try:
         log = read_regular(data / LOG, LARGEST_LOG).decode("utf-8", errors="replace")
@@ -410,9 +397,10 @@ def _text_of_data(data: Path) -> Path | None:
     except (OSError, IndexError, SyntaxError, ValueError):  # there is no log, or it does not contain these options
         return None
     if origin is not None and not is_beside(origin, data):
-        logger.warning(
-            f"{printable(str(data / LOG))} names the text {printable(str(origin))}, which is not used because it is "
-            "outside of the folder that the data is in: name it with --text if it is the text of this data"
-        )
+        if not quiet:
+            logger.warning(
+                f"{printable(str(data / LOG))} names the text {printable(str(origin))}, which is not used because it "
+                "is outside of the folder that the data is in: name it with --text if it is the text of this data"
+            )
         return None
     return origin

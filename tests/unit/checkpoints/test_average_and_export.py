@@ -626,31 +626,6 @@ def test_a_text_of_another_size_than_the_data_is_reported(data, prepared, caplog
         assert (f"has 54 training pairs, but {data} was made from 60" in caplog.text) == warned
 
 
-@pytest.mark.parametrize("raw", [False, True])
-def test_another_text_with_the_same_number_of_pairs_is_reported(data, prepared, caplog, raw):
-    """The data was made from "low low" and "lot": five tokens with the ends of the two sentences, all of them known."""
-    manifest = json.loads((prepared / "manifest.json").read_text(encoding="utf-8"))
-    manifest["splits"] = {"train": {"kept": 2}}
-    (prepared / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    (data / "dict.src.txt").write_text("low 2\nlot 1\n", encoding="utf-8")
-    if raw:
-        (data / "train.src-tgt.src").write_text("low low\nlot\n", encoding="utf-8")
-    else:
-        with (data / "preprocess.log").open("a", encoding="utf-8") as log:
-            log.write("[src] /old/place/train.src: 2 sents, 5 tokens, 0.0% replaced (by <unk>)\n")
-    counts = "{} tokens with ends of sentences, {} % of them not in the dictionary, but {} was made from 5"
-    for text, said in {
-        "low low\nlot\n": "",
-        "low low\nlo@@ t\n": counts.format(6, 33.3, data),
-        "low low\nhow\n": counts.format(5, 20.0, data),
-    }.items():
-        (prepared / "train.src").write_text(text, encoding="utf-8")
-        caplog.clear()
-        assert prepared_text(str(data), prepared) is not None
-        expected = f"{prepared / 'train.src'} differs from {data / 'train.src-tgt.src'}" if raw else said
-        assert (expected in caplog.text) if said else not caplog.records
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

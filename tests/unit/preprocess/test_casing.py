@@ -42,7 +42,8 @@ def test_only_what_can_be_undone_is_changed(line: str, cased: str, is_marked: bo
 
 
 def test_an_unknown_word_at_the_start_of_an_output_keeps_its_form() -> None:
-    assert capitalise("<unk> sat") == "<unk> sat"
+    for output in ("<unk> sat", "“ <unk> sat", "( <unk> )", "- <unk>"):
+        assert capitalise(output) == output
     assert capitalise("the <unk>") == "The <unk>"
 
 
