@@ -226,8 +226,8 @@ def _check_binary(options: Namespace, parser: ArgumentParser) -> None:
     text, binary = options.output.resolve(), options.binarise.resolve()
     if text.is_relative_to(binary) or binary.is_relative_to(text):
         raise UserError(
-            f"--binarise {options.binarise} and --output {options.output} are the same directory, or one contains the "
-            "other: give two separate directories."
+            f"--output {options.output} and --binarise {options.binarise} overlap: give two directories, neither "
+            "inside the other."
         )
     if "," in str(options.output):
         raise UserError(

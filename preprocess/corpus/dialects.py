@@ -277,8 +277,9 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
     The chosen delimiter makes most lines belong to rows of the same width. If two delimiters are equally good, the one
     is chosen that is less often followed by a space (like punctuation) or between two digits (like a decimal point). A
-    tab or "|||" that occurs equally often on every line has priority over all other delimiters. If it fits 90 % of
-    the lines, it has priority like other delimiters between quoted cells, or between known names in the first line.
+    tab or "|||" that occurs equally often on every line has priority over all other delimiters. Of the delimiters that
+    fit 90 % of the lines, those between quoted cells and between known names in the first line have priority. They are
+    followed by a tab or "|||" that is also in the first line.
     """
     skip = 0
     delimiters = [delimiter for delimiter in DELIMITERS if any(delimiter in line for line in sample)]
@@ -290,31 +291,45 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
         numbers = {line.count(delimiter) for line in lines}
         if not separator and len(numbers) == 1 and numbers != {0}:
             delimiters = [delimiter]
-    best: tuple[bool, float, float, Dialect] | None = None
+    best: tuple[int, float, float, Dialect] | None = None
     for delimiter in delimiters:
         number = sum(line.count(delimiter) for line in lines)
         spaces = sum(line.count(delimiter + " ") for line in lines)
         dialect = Dialect(delimiter, spaced=delimiter != "\t" and 10 * spaces > 9 * number, skip=skip)
         dialect, evidence = _choose_quotes(sample, dialect)
         share = round(evidence.lines / max(len(sample), 1), 3)
-        evident = share >= 0.9 and (
-            delimiter in ("\t", "|||") or _separates_quoted_cells(evidence) or _separates_names(lines[:1], dialect)
-        )
+        rank = _rank(dialect, evidence, lines[:1], delimiters) if share >= 0.9 else 0
         decimals = sum(len(re.findall(rf"\d{re.escape(delimiter)}(?=\d)", line)) for line in lines)
         tight = 1.0 if delimiter == "\t" else 1 - (spaces + decimals) / max(number, 1)
-        if dialect.width > 1 and (best is None or (evident, share, tight) > best[:3]):
-            best = (evident, share, tight, dialect)
+        if dialect.width > 1 and (best is None or (rank, share, tight) > best[:3]):
+            best = (rank, share, tight, dialect)
     return best[3] if best else None
 
 
-def _separates_quoted_cells(evidence: Evidence) -> bool:
-    return 20 * evidence.quoted >= max(evidence.rows, 1) and evidence.quoted >= 10 * evidence.stray
+def _rank(dialect: Dialect, evidence: Evidence, first: Sequence[str], delimiters: Sequence[str]) -> int:
+    """Return the priority of a delimiter: 2 between quoted cells or names, 1 for tab or "|||" in the first line, or 0."""
+    if _separates_quoted_cells(evidence, dialect.width) or _separates_names(first, dialect, delimiters):
+        return 2
+    is_usual = dialect.delimiter in ("\t", "|||")
+    return int(is_usual and any(line.count(dialect.delimiter) == dialect.width - 1 for line in first))
 
 
-def _separates_names(first: Sequence[str], dialect: Dialect) -> bool:
-    """Return True if the first line of a table is a header in this dialect, with a short known name in each cell."""
-    cells = [cell for row in read_rows(first, dialect) for cell in row.value]
-    return len(cells) == dialect.width and all(is_known_name(cell) and len(cell.split()) <= 2 for cell in cells)
+def _separates_quoted_cells(evidence: Evidence, width: int) -> bool:
+    """Return True if quotation marks enclose cells on purpose: nearly all cells, or cells that need them.
+
+    A word between marks and commas in a sentence needs no marks.
+    """
+    is_used = evidence.quoted >= 0.9 * width * evidence.rows or 20 * evidence.needed >= evidence.rows
+    return is_used and evidence.quoted >= max(10 * evidence.stray, 1)
+
+
+def _separates_names(first: Sequence[str], dialect: Dialect, delimiters: Sequence[str]) -> bool:
+    """Return True if the first line is a header in this dialect, with a short known name without delimiter per cell."""
+    cells = [cell for row in read_rows(first, replace(dialect, skip=0)) for cell in row.value]
+    return len(cells) == dialect.width and all(
+        is_known_name(cell) and len(cell.split()) <= 2 and not any(mark in cell for mark in delimiters)
+        for cell in cells
+    )
 
 
 def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, Evidence]:

@@ -163,9 +163,9 @@ def test_a_language_of_a_unit_without_rules_is_refused(pair, tmp_path):
         (["--raw-data"], "--raw-data is for binary data: add --binarise"),
         (["--dictionaries", "x", "y"], "--dictionaries is for binary data: add --binarise"),
         (["--binarise", "bin", "--dictionaries", "x", "y"], "there is no file x: name a dictionary"),
-        (["--binarise", "out"], "are the same directory, or one contains the other"),
-        (["--binarise", "out/bin"], "are the same directory, or one contains the other"),
-        (["--binarise", "."], "are the same directory, or one contains the other"),
+        (["--binarise", "out"], "overlap: give two directories, neither inside the other."),
+        (["--binarise", "out/bin"], "overlap: give two directories, neither inside the other."),
+        (["--binarise", "."], "overlap: give two directories, neither inside the other."),
     ],
 )
 def test_options_of_binary_data_are_checked_before_the_text(pair, tmp_path, arguments, says):

@@ -203,6 +203,34 @@ def test_tabs_on_most_lines_are_the_delimiter_before_a_comma_in_every_sentence(r
     assert "left out: 3 malformed (first: line 51, 3 cells instead of 2)" in read.said
 
 
+@pytest.mark.parametrize(
+    ("first", "row", "delimiter"),
+    [
+        # "|||" is in 95 % of the sentences, but not in the header
+        ("上下文,回复", "how are you ||| fine {n},thanks {n}", ","),
+        # a comma in one name of the header, and in each source
+        ("Original sentence|Simple, short version", "Yesterday, Anna bought {n} houses|Anna bought {n} houses", "|"),
+        # a first sentence is not a header, although each part contains a known word
+        ("Is this the first question; or the last answer?|Is it?", "Is it {n}; or not?|Is it {n}?", "|"),
+        # words between marks and commas, and a sentence that begins with such a word
+        ('"Go", he said|He said go', '"Go {n}", she said|She said go {n}', "|"),
+        ('He said, "go"|He said go', 'She said, "go {n}", twice|She said go {n}', "|"),
+    ],
+)
+def test_evidence_for_a_delimiter_inside_sentences_is_not_enough(read: Reader, first: str, row: str, delimiter: str):
+    rows = [row.format(n=n) for n in range(100)]
+    rows[::20] = [line.replace(" ||| ", " ") for line in rows[::20]]
+    pairs = read("".join(f"{line}\n" for line in [first, *rows]), header="no")
+    assert pairs == [tuple(line.split(delimiter)) for line in [first, *rows]]
+
+
+def test_a_delimiter_of_four_fifths_of_the_lines_does_not_beat_one_of_all_lines(read: Reader):
+    """The header has known names with a comma between them, but every fifth line has another number of commas."""
+    rows = [f"Old Anna, {n}|Anna {n}" if n % 5 else f"Old Anna {n}|Anna {n}" for n in range(100)]
+    pairs = read("".join(f"{line}\n" for line in ["source, target|summary", *rows]), header="yes")
+    assert pairs == [tuple(line.split("|")) for line in rows]
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_parquet_gives_the_pairs_that_it_has(read: Reader, tmp_path: Path, packed: bool):
     duckdb = pytest.importorskip("duckdb")
