@@ -26,6 +26,7 @@ granularity_transformer_mean dnpg fset"
 source "$(dirname "${BASH_SOURCE[0]}")/lib/recipe.sh"
 need_tools
 need_quora
+need_sentence_model
 # shellcheck disable=SC2086 # names of systems
 need_systems $all
 

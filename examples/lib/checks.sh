@@ -56,6 +56,13 @@ need_files() {
   inputs+=("$@")
 }
 
+# need_sentence_model: check that $SENTENCE_MODEL is empty or the folder of a sentence encoder. It is read after all
+# trainings.
+need_sentence_model() {
+  [[ -z $SENTENCE_MODEL || -f $SENTENCE_MODEL/config.json ]] ||
+    die "there is no $SENTENCE_MODEL/config.json. Set SENTENCE_MODEL to the folder of a sentence encoder, or leave it out."
+}
+
 # need_quora: check that $DATA is the published file of Quora question pairs, or a directory with its splits.
 need_quora() {
   if [[ -f $DATA ]]; then

@@ -6,8 +6,10 @@
 #
 # The training data is the data of examples/wean_lstm/simplification.sh instead of the papers' data. The README in that
 # folder describes it. All systems make EPOCHS passes over it. Words that occur fewer than THRESHOLD times are <unk>.
-# systems.sh describes the sizes and word vectors. With SIZE=equal, the table also shows iBLEU, self-BLEU and, with a
-# SENTENCE_MODEL (folder of a sentence encoder), similarity-source and similarity-reference.
+# systems.sh describes the sizes and word vectors. With SIZE=equal, the tables also show iBLEU with two weights and
+# self-BLEU.
+#
+#   SENTENCE_MODEL  folder of a sentence encoder: adds similarity-source and similarity-reference to the tables
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}"
 : "${SYSTEMS:=nts nts_w2v enc_dec_a wean_lstm}" "${SENTENCE_MODEL:=}"
@@ -19,6 +21,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/simplification.sh"
 need_tools
 need_public_pairs
+need_sentence_model
 
 # shellcheck source=examples/nts/systems.sh
 source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
@@ -39,9 +42,7 @@ rerank_all pwkp 50
 rerank_all turk 100
 SYSTEMS=$(with_reranked)
 metrics=()
-[[ $SIZE != equal ]] || metrics=(--metric ibleu ibleu-0.7 self-bleu)
-if [[ $SIZE == equal && -n $SENTENCE_MODEL ]]; then
-  metrics+=(similarity-source similarity-reference --sentence-model "$SENTENCE_MODEL")
-fi
-score_public_pairs "${metrics[@]}"
+[[ $SIZE != equal ]] || metrics=(ibleu ibleu-0.7 self-bleu)
+[[ -z $SENTENCE_MODEL ]] || metrics+=(similarity-source similarity-reference --sentence-model "$SENTENCE_MODEL")
+score_public_pairs ${metrics:+--metric "${metrics[@]}"}
 say "note: this training set replaces those of the papers, so no score above compares with their tables"

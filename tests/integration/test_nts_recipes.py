@@ -36,7 +36,9 @@ def test_missing_data_is_one_sentence(recipe, tmp_path):
         ({"SYSTEMS": "nts residual_lstm"}, "there is no system residual_lstm here; choose from nts nts_adam"),
         ({"SIZE": "large"}, "SIZE must be paper, small or equal, but is large."),
         ({"SIZE": "equal", "WIDTH": 7}, "SIZE=equal needs an even WIDTH, but WIDTH is 7."),
-        ({"SIZE": "equal", "SYSTEMS": "nts_adam"}, "name nts and nts_w2v in SYSTEMS, without _adam."),
+        ({"SIZE": "equal", "SYSTEMS": "nts_adam"}, "by Adam: name them in SYSTEMS without _adam."),
+        ({"SIZE": "equal", "GLOVE": "v.txt"}, "from the training text: leave WORD2VEC and GLOVE out."),
+        ({"SENTENCE_MODEL": "nowhere"}, "there is no nowhere/config.json. Set SENTENCE_MODEL to the folder of"),
         ({"GLOVE": "nowhere.txt"}, "there is no nowhere.txt. Set WORD2VEC and GLOVE to text files of word vectors"),
         ({"SYSTEMS": "nts", "RERANK": "nts_w2v"}, "RERANK names nts_w2v, which is not one of SYSTEMS (nts)."),
     ],
@@ -55,15 +57,17 @@ def test_wrong_settings_are_one_sentence(variables, message, tmp_path):
 def test_equal_sizes_give_every_system_the_same_width_and_optimiser(tmp_path):
     pytest.importorskip("gensim")
     layout = write_layout("simplification", tmp_path / "data")
-    systems = ["wean_lstm", "nts_w2v", "enc_dec_a"]
+    systems = ["wean_lstm", "nts_w2v", "enc_dec_a", "dress"]
     run = tmp_path / "run"
-    done = run_recipe("nts/simplification", run, SMOKE=1, SIZE="equal", WIDTH=12, SYSTEMS=" ".join(systems), **layout)
+    done = run_recipe("nts/simplification", run, SMOKE=1, SIZE="equal", WIDTH=12, BATCH=32, SYSTEMS=" ".join(systems), **layout)
     assert done.returncode == 0, done.stdout + done.stderr
     options = {system: (run / system / "command").read_text(encoding="utf-8").splitlines() for system in systems}
     own = ("--arch ", "--global-vectors ", "--local-")
     equal = {system: [line for line in lines if not line.startswith(own)] for system, lines in options.items()}
     assert equal["nts_w2v"] == equal["enc_dec_a"] == equal["wean_lstm"]
-    assert {"--embed-dim 12", "--hidden-size 12", "--optimizer adam"} <= set(equal["wean_lstm"])
+    sizes = {"--embed-dim 12", "--hidden-size 12", "--dropout 0.3"}
+    assert sizes | {"--batch-size 32", "--optimizer adam"} <= set(equal["wean_lstm"])
+    assert sizes | {"--baseline-width 12"} <= set(equal["dress"])
     assert "self-BLEU" in done.stdout
 
 
