@@ -423,3 +423,23 @@ def test_a_value_with_another_line_separator_is_one_line(tmp_path):
         assert bash(tmp_path, 'remember "NOTE=$NOTE"', NOTE="a\u2028b\x85c").returncode == 0
     assert is_settings(tmp_path / "run" / "settings")
     assert "NOTE=a\\u2028b\\x85c\n" in (tmp_path / "run" / "settings").read_text()
+
+
+def test_a_changed_file_of_an_option_is_refused(tmp_path):
+    """Word vectors were edited between two systems of one table, which started from different vectors."""
+    vectors = tmp_path / "my vectors"
+    vectors.write_text("a 1\n")
+    script = 'keep_command "$RUN/nts" --lr 1 --embedding-file "$PWD/my vectors" --restore-file "$PWD/last"; echo same'
+    (tmp_path / "last").write_text("1")
+    assert bash(tmp_path, script).stdout == "same\n"
+    (tmp_path / "run" / "nts" / "checkpoint_last.pt").write_text("")  # the options have been used
+    (tmp_path / "last").write_text("2")  # another training may write it
+    assert bash(tmp_path, script).stdout == "same\n"
+    vectors.write_text("a 2\n")
+    said = sentence(bash(tmp_path, script))
+    assert "run/nts was begun with other options (the content of my vectors: SHA-256 " in said
+    command = tmp_path / "run" / "nts" / "command"
+    earlier = "".join(f"{line}\n" for line in command.read_text().splitlines() if line.startswith("--"))
+    command.write_text(earlier)  # an earlier version did not record the content
+    assert bash(tmp_path, script).stdout == "same\n"
+    assert command.read_text() == earlier

@@ -4,12 +4,13 @@
     printf '%s\n' '--lr 0.001' | python -m wean_fairseq.training.state RUN/SYSTEM/command
 
 Standard input has one ``NAME=VALUE`` or ``--option value`` per line. They are recorded with the SHA-256 of each
-``--input``. If other values were recorded before, the changes are printed (``NAME: old -> new``), the exit status is 3,
-and nothing is written. Recorded settings are replaced if nothing has been created with them yet, so that a refused
-value can be corrected.
+``--input`` and of each file that an option names, such as word vectors. If other values were recorded before, the
+changes are printed (``NAME: old -> new``), the exit status is 3, and nothing is written. Recorded settings are replaced
+if nothing has been created with them yet, so that a refused value can be corrected.
 """
 
 import fcntl
+import os
 import re
 import sys
 from collections import Counter
@@ -25,6 +26,7 @@ from ..storage.run_settings import HASH, LOCK
 from .defaults import ARCHS_OF
 
 _LIMITS = {"--stop-time-hours"}  # options that may change, because they only end a training
+_GROWING = {"--restore-file"}  # options whose file another training may write
 CHANGED = 3  # exit status if settings have changed
 # names of files, and of folders, in a work folder
 _FILE = re.compile(r"settings|command|published|\.trained|.*\.(json|jsonl|md|source|log|out|txt|pt|src|tgt|lock)")
@@ -73,6 +75,8 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
         lines: one ``NAME=VALUE`` or ``--option value`` per line.
         check: only compare, and write nothing.
     """
+    if not (file.is_file() and HASH not in read_regular(file).decode("utf-8", errors="replace")):
+        lines = lines + input_lines(_option_files(lines))  # earlier versions recorded no files of options
     lines = [printable(line) for line in lines]  # a file name may contain line breaks
     changes = compare_settings(file, lines)
     if changes and is_used(file.parent):
@@ -81,6 +85,14 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, "".join(f"{line}\n" for line in lines))
     return ""
+
+
+def _option_files(lines: Sequence[str]) -> list[Path]:
+    """Return the files that the options name. A value may be one name with spaces, or several names."""
+    options = (line.partition(" ") for line in lines if line.startswith("--"))
+    values = [value for name, _, value in options if name not in _GROWING]
+    words = chain(values, *(value.split(" ") for value in values))
+    return [Path(word) for word in words if os.path.isfile(word)]  # noqa: PTH113 - Path.is_file raises for long names
 
 
 def input_lines(paths: list[Path]) -> list[str]:
