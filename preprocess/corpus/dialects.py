@@ -307,7 +307,7 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
 
 def _rank(dialect: Dialect, evidence: Evidence, first: Sequence[str], delimiters: Sequence[str]) -> int:
-    """Return the priority of a delimiter: 2 between quoted cells or names, 1 for tab or "|||" in the first line, or 0."""
+    """Return the priority of a delimiter: 2 between quoted cells or names, 1 for a tab or "|||" in line 1, else 0."""
     if _separates_quoted_cells(evidence, dialect.width) or _separates_names(first, dialect, delimiters):
         return 2
     is_usual = dialect.delimiter in ("\t", "|||")

@@ -59,7 +59,8 @@ def test_equal_sizes_give_every_system_the_same_width_and_optimiser(tmp_path):
     layout = write_layout("simplification", tmp_path / "data")
     systems = ["wean_lstm", "nts_w2v", "enc_dec_a", "dress"]
     run = tmp_path / "run"
-    done = run_recipe("nts/simplification", run, SMOKE=1, SIZE="equal", WIDTH=12, BATCH=32, SYSTEMS=" ".join(systems), **layout)
+    settings = {"SMOKE": 1, "SIZE": "equal", "WIDTH": 12, "BATCH": 32, "SYSTEMS": " ".join(systems)}
+    done = run_recipe("nts/simplification", run, **settings, **layout)
     assert done.returncode == 0, done.stdout + done.stderr
     options = {system: (run / system / "command").read_text(encoding="utf-8").splitlines() for system in systems}
     own = ("--arch ", "--global-vectors ", "--local-")
