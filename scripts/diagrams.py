@@ -7,6 +7,7 @@ layers are read from results/, benchmarks/results/, docs/replication.toml and th
 
 import argparse
 import csv
+import math
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -33,7 +34,16 @@ COLOURS = (
     "#d55e00",
     "#cc79a7",
 )  # colours that can be distinguished with colour blindness
+# Number of pairs, results and systems of the learning curve. All results have the same test set.
+SIZES = (
+    (5_000, "all_systems_quora_5000", {}),
+    (20_000, "all_systems_quora_20000", {}),
+    (99_854, "wean_quora_gpu", {}),
+    (99_854, "cdnpg_quora_gpu", {"transformer": "paraphrase_transformer"}),
+)
+LEARNERS = ("copynet", "wean_lstm", "copy_transformer", "paraphrase_transformer", "seq2seq_lstm")
 RANGES = {"bleu": ("BLEU", 20.0, 36.0), "sari": ("SARI", 14.0, 48.0)}
+LEARNING_RANGES = {"bleu": ("BLEU", 8.0, 32.0), "sari": ("SARI", 36.0, 48.0)}
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", color: str = INK, size: int = 12) -> str:
@@ -152,6 +162,46 @@ def curves() -> str:
     parts.append(text(426, 58, "best loss", color=GREY))
     description = f"One line per system. The best losses are {min(best.values()):.3f} to {max(best.values()):.3f}."
     return picture(700, 336, title, description, parts)
+
+
+def learning() -> str:
+    """Return a plot of BLEU and SARI by number of training pairs, with one line per system and 95 % intervals."""
+    points: dict[str, list[tuple[int, dict[str, Any]]]] = {name: [] for name in LEARNERS}
+    for pairs, result, names in SIZES:
+        for system, scores in read_record(f"results/{result}.json")["evaluation"]["systems"].items():
+            name = names.get(system, system)
+            if name in points and all(pairs != other for other, _ in points[name]):
+                points[name].append((pairs, scores))
+    parts = []
+    for panel, (metric, (label, low, high)) in enumerate(LEARNING_RANGES.items()):
+        left = 40 + 260 * panel
+
+        def across(pairs: int, left: int = left) -> float:
+            return round(left + 20 + 150 * math.log10(pairs / 5_000), 1)
+
+        def down(score: float, low: float = low, high: float = high) -> float:
+            return round(270 - 220 * (score - low) / (high - low), 1)
+
+        parts.append(text(left + 110, 30, label, "middle"))
+        for score in range(round(low), round(high) + 1, 4):
+            parts += [line(left, down(score), left + 225, down(score), PALE)]
+            parts += [text(left - 5, down(score) + 4, str(score), "end", size=11)]
+        for pairs in dict.fromkeys(size for size, _, _ in SIZES):
+            parts.append(text(across(pairs), 288, f"{pairs:,}", "middle", size=11))
+        for name, color in zip(LEARNERS, COLOURS, strict=False):
+            known = [(across(pairs), scores[metric]) for pairs, scores in points[name]]
+            path = " ".join(f"{x:g},{down(score['score']):g}" for x, score in known)
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+            for x, score in known:
+                parts += [line(x, down(score["ci"][0]), x, down(score["ci"][1]), color)]
+                parts += [f'<circle cx="{x:g}" cy="{down(score["score"]):g}" r="3" fill="{color}"/>']
+    for place, (name, color) in enumerate(zip(LEARNERS, COLOURS, strict=False)):
+        y = 70 + 22 * place
+        parts += [line(552, y - 4, 570, y - 4, color, ' stroke-width="3"'), text(576, y, name, size=11)]
+    parts.append(text(270, 308, "training pairs (logarithmic)", "middle", GREY))
+    title = "BLEU and SARI by number of Quora pairs, with 95 % intervals"
+    description = "One line per system and one panel per metric. The last points are networks of the papers' sizes."
+    return picture(740, 322, title, description, parts)
 
 
 def speed_groups() -> Iterable[tuple[str, list[tuple[str, float]]]]:
@@ -337,6 +387,7 @@ FIGURES = {
     "query": query,
     "scores": scores,
     "curves": curves,
+    "learning": learning,
     "speed": speed,
     "architecture": architecture,
     "verdicts": matrix,

@@ -47,6 +47,29 @@ def test_the_curves_show_the_recorded_losses():
     assert (len(points), sum(points)) == (len(expected), len(rows))
 
 
+def test_the_learning_curve_has_the_recorded_scores():
+    """Heights are read back: 220 units are the range of each panel. The test set of all points is the same."""
+    drawn = diagrams.learning()
+    heights = [float(y) for y in re.findall(r'<circle cx="[^"]+" cy="([^"]+)"', drawn)]
+    expected, copied = [], set()
+    for metric, low, high in (("bleu", 8, 32), ("sari", 36, 48)):
+        for name in diagrams.LEARNERS:
+            for result, system in (
+                ("all_systems_quora_5000", name),
+                ("all_systems_quora_20000", name),
+                ("wean_quora_gpu", name),
+                ("cdnpg_quora_gpu", {"paraphrase_transformer": "transformer"}.get(name)),
+            ):
+                record = json.loads((diagrams.ROOT / "results" / f"{result}.json").read_text(encoding="utf-8"))
+                systems = record["evaluation"]["systems"]
+                copied.add(systems["copy-source"]["bleu"]["score"])
+                if system in systems:
+                    expected.append(270 - 220 * (systems[system][metric]["score"] - low) / (high - low))
+    assert heights == pytest.approx(expected, abs=0.06)
+    assert len(heights) == 26
+    assert len(copied) == 1
+
+
 def test_the_bars_show_the_recorded_ratios():
     """The bars of fairseq's models must show the ratio 1.
 
