@@ -37,12 +37,14 @@ prepare_public_pairs() {
     --test "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
 }
 
-# score_public_pairs [ARGUMENTS...]: print samples and scores on both test sets, with more arguments of wean-evaluate.
+more_metrics=() # more arguments of wean-evaluate
+
+# score_public_pairs: print samples and scores on both test sets, with `more_metrics`.
 score_public_pairs() {
   samples pwkp 20
   samples turk 20
-  score pwkp "$RUN/text-pwkp/test.tgt" -- --preset paper:wean-pwkp --tokenize none "$@"
-  score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none "$@"
+  score pwkp "$RUN/text-pwkp/test.tgt" -- --preset paper:wean-pwkp --tokenize none "${more_metrics[@]}"
+  score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none "${more_metrics[@]}"
 }
 
 # need_ew_sew: check the data for prepare_ew_sew.

@@ -41,8 +41,8 @@ done
 rerank_all pwkp 50
 rerank_all turk 100
 SYSTEMS=$(with_reranked)
-metrics=()
-[[ $SIZE != equal ]] || metrics=(ibleu ibleu-0.7 self-bleu)
-[[ -z $SENTENCE_MODEL ]] || metrics+=(similarity-source similarity-reference --sentence-model "$SENTENCE_MODEL")
-score_public_pairs ${metrics:+--metric "${metrics[@]}"}
+[[ $SIZE != equal ]] || more_metrics=(--metric ibleu ibleu-0.7 self-bleu)
+[[ -z $SENTENCE_MODEL ]] ||
+  more_metrics=("${more_metrics[@]:---metric}" similarity-source similarity-reference --sentence-model "$SENTENCE_MODEL")
+score_public_pairs
 say "note: this training set replaces those of the papers, so no score above compares with their tables"
