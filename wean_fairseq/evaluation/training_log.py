@@ -30,7 +30,8 @@ _DONE = re.compile(r"done training in [\d.]+ seconds")
 _LIMIT = re.compile(
     r"Stopping training due to \w+: \S+ >=? (max_update|stop_time_hours): |and --(max-update|stop-time-hours) is "
 )
-_PATIENCE = "early stop since valid performance hasn't improved"
+# The first message is fairseq's. The second is that of a training which had ended before, see host/stopping.py.
+_PATIENCE = re.compile("early stop since valid performance hasn't improved|brought no improvement, and --patience is ")
 # On the terminal, each line starts with the time and a logger's name, but lines in the --log-file do not.
 _VALID_LINE = re.compile(r"(?:^|\| )epoch (\d{1,18}) \| valid on '([^']+)' subset \| (.*)$")
 _STEP_LINE = re.compile(r"(?:^|\| )epoch (\d{1,18}):\s+(\d{1,18}) / (\d{1,18}) (.*)$")
@@ -212,7 +213,7 @@ def _read_facts(log: TrainingLog, text: str) -> None:
     if limit := _MAX_EPOCH.search(text):
         log.max_epoch = int(limit[1]) or None
     log.done = log.done or _DONE.search(text) is not None
-    log.stopped_early = log.stopped_early or _PATIENCE in text
+    log.stopped_early = log.stopped_early or _PATIENCE.search(text) is not None
     if limit := _LIMIT.search(text):
         log.limit = f"--{limit[1] or limit[2]}".replace("_", "-")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec import structs
 
 from ..checkpoints.export import export, is_export, read_export
 from ..console import print_message
@@ -270,7 +271,9 @@ class TrainingRun:
         mark = self.system / ".trained"
         trained = _read_mark(mark).strip()
         if _EPOCHS.fullmatch(trained) and int(trained) >= (given.epochs or 0):
-            say(f"training {self.arch}: done before")
+            fewer = f" with --epochs {trained}, which stays" if int(trained) > (given.epochs or 0) else ""
+            say(f"training {self.arch}: done before{fewer}")
+            self.settings = structs.replace(given, epochs=int(trained))  # the settings of the model
             return
         say(f"training {self.arch} (stop it and start again as you like; log: {self.system / 'train.log'})")
         line = [sys.executable, "-P", "-m", "fairseq_cli.train", str(self.data), "--user-dir", str(_PACKAGE), *options]

@@ -238,6 +238,18 @@ def test_a_training_that_goes_on_is_not_done_and_millions_are_read(tmp_path):
     assert not read_log(log).done
 
 
+def test_a_training_that_patience_had_ended_is_still_so_after_another_start(tmp_path):
+    """A recipe starts the best of several tries again, with more epochs. The message is that of host/stopping.py."""
+    log = tmp_path / "train.log"
+    start = "num. shared model params: 9\n"
+    end = "early stop since valid performance hasn't improved for last 8 runs\ndone training in 1.0 seconds\n"
+    again = "this training is complete: 8 validations brought no improvement, and --patience is 8\n"
+    log.write_text(f"{start}{end}{start}{again}")
+    assert read_log(log).stopped_early
+    log.write_text(f"{start}{end}{start}")
+    assert not read_log(log).stopped_early
+
+
 @pytest.mark.parametrize(
     ("line", "limit"),
     [  # the first two lines are fairseq's, the last two are those of wean_fairseq.host.stopping
