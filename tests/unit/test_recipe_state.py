@@ -429,11 +429,15 @@ def test_a_changed_file_of_an_option_is_refused(tmp_path):
     """Word vectors were edited between two systems of one table, which started from different vectors."""
     vectors = tmp_path / "my vectors"
     vectors.write_text("a 1\n")
-    script = 'keep_command "$RUN/nts" --lr 1 --embedding-file "$PWD/my vectors" --restore-file "$PWD/last"; echo same'
+    script = (
+        'keep_command "$RUN/nts" --lr 1 --embedding-file "$PWD/my vectors" --restore-file last --arch nts; echo same'
+    )
+    (tmp_path / "nts").write_text("1")  # a log with the name of the arch
     (tmp_path / "last").write_text("1")
     assert bash(tmp_path, script).stdout == "same\n"
     (tmp_path / "run" / "nts" / "checkpoint_last.pt").write_text("")  # the options have been used
     (tmp_path / "last").write_text("2")  # another training may write it
+    (tmp_path / "nts").write_text("2")
     assert bash(tmp_path, script).stdout == "same\n"
     vectors.write_text("a 2\n")
     said = sentence(bash(tmp_path, script))

@@ -26,7 +26,9 @@ from ..storage.run_settings import HASH, LOCK
 from .defaults import ARCHS_OF
 
 _LIMITS = {"--stop-time-hours"}  # options that may change, because they only end a training
-_GROWING = {"--restore-file"}  # options whose file another training may write
+# Options that name word vectors or models. Checkpoints from which a training begins are left out, because another
+# training may write them meanwhile.
+_READ = re.compile(r"--(embedding-file|[a-z-]*vectors|base-checkpoint|auto-encoder|language-model)")
 CHANGED = 3  # exit status if settings have changed
 # names of files, and of folders, in a work folder
 _FILE = re.compile(r"settings|command|published|\.trained|.*\.(json|jsonl|md|source|log|out|txt|pt|src|tgt|lock)")
@@ -75,8 +77,9 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
         lines: one ``NAME=VALUE`` or ``--option value`` per line.
         check: only compare, and write nothing.
     """
-    if not (file.is_file() and HASH not in read_regular(file).decode("utf-8", errors="replace")):
-        lines = lines + input_lines(_option_files(lines))  # earlier versions recorded no files of options
+    earlier = read_regular(file).decode("utf-8", errors="replace") if file.is_file() else ""
+    if not earlier or HASH in earlier or not is_used(file.parent):  # earlier versions recorded no files of options
+        lines = lines + input_lines(_option_files(lines))
     lines = [printable(line) for line in lines]  # a file name may contain line breaks
     changes = compare_settings(file, lines)
     if changes and is_used(file.parent):
@@ -88,11 +91,10 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
 
 
 def _option_files(lines: Sequence[str]) -> list[Path]:
-    """Return the files that the options name. A value may be one name with spaces, or several names."""
-    options = (line.partition(" ") for line in lines if line.startswith("--"))
-    values = [value for name, _, value in options if name not in _GROWING]
-    words = chain(values, *(value.split(" ") for value in values))
-    return [Path(word) for word in words if os.path.isfile(word)]  # noqa: PTH113 - Path.is_file raises for long names
+    """Return the files with word vectors or models that the options name. ``=`` or a space is before the name."""
+    options = (re.split("[ =]", line, maxsplit=1) for line in lines if line.startswith("--"))
+    names = [value for name, *values in options if _READ.fullmatch(name) for value in values]
+    return [Path(name) for name in names if os.path.isfile(name)]  # noqa: PTH113 - Path.is_file raises for long names
 
 
 def input_lines(paths: list[Path]) -> list[str]:
