@@ -277,9 +277,8 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
     The chosen delimiter makes most lines belong to rows of the same width. If two delimiters are equally good, the one
     is chosen that is less often followed by a space (like punctuation) or between two digits (like a decimal point). A
-    tab or "|||" that occurs equally often on every line has priority over all other delimiters. Of the delimiters that
-    fit 90 % of the lines, those between quoted cells and between known names in the first line have priority. They are
-    followed by a tab or "|||" that is also in the first line.
+    tab or "|||" that occurs equally often on every line has priority over all other delimiters. Delimiters that fit at
+    least 90 % of the lines have the priority of ``_rank``.
     """
     skip = 0
     delimiters = [delimiter for delimiter in DELIMITERS if any(delimiter in line for line in sample)]
@@ -307,17 +306,25 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
 
 def _rank(dialect: Dialect, evidence: Evidence, first: Sequence[str], delimiters: Sequence[str]) -> int:
-    """Return the priority of a delimiter: 2 between quoted cells or names, 1 for a tab or "|||" in line 1, else 0."""
-    if _separates_quoted_cells(evidence, dialect.width) or _separates_names(first, dialect, delimiters):
+    """Return the priority of a delimiter that fits 90 % of the lines.
+
+    A tab that splits the first line like the other lines comes first. It is followed by a delimiter between quoted
+    cells or between known names, and by other tabs and a "|||" that splits the first line like the others.
+    """
+    if dialect.delimiter != "\t" and (
+        _separates_quoted_cells(evidence, dialect.width) or _separates_names(first, dialect, delimiters)
+    ):
         return 2
-    is_usual = dialect.delimiter in ("\t", "|||")
-    return int(is_usual and any(line.count(dialect.delimiter) == dialect.width - 1 for line in first))
+    fits_first = any(line.count(dialect.delimiter) == dialect.width - 1 for line in first)
+    if dialect.delimiter == "\t":
+        return 3 if fits_first else 1
+    return int(dialect.delimiter == "|||" and fits_first)
 
 
 def _separates_quoted_cells(evidence: Evidence, width: int) -> bool:
     """Return True if quotation marks enclose cells on purpose: nearly all cells, or cells that need them.
 
-    A word between marks and commas in a sentence needs no marks.
+    A quoted word in a sentence does not count, because it contains no delimiter.
     """
     is_used = evidence.quoted >= 0.9 * width * evidence.rows or 20 * evidence.needed >= evidence.rows
     return is_used and evidence.quoted >= max(10 * evidence.stray, 1)

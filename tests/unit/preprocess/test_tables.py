@@ -224,6 +224,20 @@ def test_evidence_for_a_delimiter_inside_sentences_is_not_enough(read: Reader, f
     assert pairs == [tuple(line.split(delimiter)) for line in [first, *rows]]
 
 
+@pytest.mark.parametrize(
+    ("first", "row"),
+    [
+        ("Paraphrases of sentences, version 1", "well, this is sentence {n}\tsentence {n} is here"),
+        ('"Well, I think so", he said.\tHe thinks so.', '"Well, I think {n}", he said.\tHe thinks {n}.'),
+    ],
+)
+def test_a_tab_on_nearly_every_line_is_the_delimiter(read: Reader, first: str, row: str):
+    """A title line has no tab, and quoted sentences contain one comma each."""
+    lines = [first, *(row.format(n=n) for n in range(40))]
+    pairs = read("".join(f"{line}\n" for line in lines), header="no")
+    assert pairs == [tuple(line.split("\t")) for line in lines if "\t" in line]
+
+
 def test_a_delimiter_of_four_fifths_of_the_lines_does_not_beat_one_of_all_lines(read: Reader):
     """The header has known names with a comma between them, but every fifth line has another number of commas."""
     rows = [f"Old Anna, {n}|Anna {n}" if n % 5 else f"Old Anna {n}|Anna {n}" for n in range(100)]
