@@ -43,7 +43,7 @@ SIZES = (
 )
 LEARNERS = ("copynet", "wean_lstm", "copy_transformer", "paraphrase_transformer", "seq2seq_lstm")
 RANGES = {"bleu": ("BLEU", 20.0, 36.0), "sari": ("SARI", 14.0, 48.0)}
-LEARNING_RANGES = {"bleu": ("BLEU", 8.0, 32.0), "sari": ("SARI", 36.0, 48.0)}
+LEARNING_RANGES = {"bleu": ("BLEU", 4.0, 32.0), "sari": ("SARI", 36.0, 48.0)}
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", color: str = INK, size: int = 12) -> str:
