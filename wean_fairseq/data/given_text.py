@@ -36,7 +36,7 @@ def compare_text(data: Path, text: Path) -> None:
         data: directory that fairseq-preprocess wrote.
         text: output folder of a script of ``preprocess/``, which the user names.
     """
-    with suppress(OSError, ValueError, RuntimeError, ValidationError):  # without these files, nothing is compared
+    with suppress(OSError, ValueError, RuntimeError, ValidationError):  # the files are needed to compare
         if _was_made_from(data, text):
             return
         for side in ("src", "tgt"):

@@ -4,7 +4,7 @@
     printf '%s\n' '--lr 0.001' | python -m wean_fairseq.training.state RUN/SYSTEM/command
 
 Standard input has one ``NAME=VALUE`` or ``--option value`` per line. They are recorded with the SHA-256 of each
-``--input`` and of each file that an option names, such as word vectors. If other values were recorded before, the
+``--input``, and of the word vectors and models that options name. If other values were recorded before, the
 changes are printed (``NAME: old -> new``), the exit status is 3, and nothing is written. Recorded settings are replaced
 if nothing has been created with them yet, so that a refused value can be corrected.
 """
