@@ -11,12 +11,14 @@ from wean_fairseq.training import trainings
 LOG = """\
 {'_name': None, 'optimization': {'_name': None, 'max_epoch': 9, 'max_update': 0}, 'seed': 7}
 num. shared model params: 1,234 (num. trained: 1,234)
+training with wean_fairseq at commit aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 epoch 001:     5 / 10 loss=5, num_updates=5, cpu=30.5, threads=2
 epoch 001 | valid on 'valid' subset | loss 4 | num_updates 10
 epoch 001 | loss 5 | num_updates 10 | train_wall 20 | cpu 61 | threads 2
 """
 RESUMED = """\
 num. shared model params: 1,234 (num. trained: 1,234)
+training with wean_fairseq at commit bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb-dirty
 epoch 002:     5 / 10 loss=4, num_updates=15, cpu=25, threads=2
 epoch 002 | valid on 'valid' subset | loss 3 | num_updates 20
 epoch 002 | loss 4 | num_updates 20 | train_wall 20 | cpu 40 | threads 2
@@ -39,14 +41,15 @@ def test_cost_schedule_and_threads_are_recorded(folder):
     found = trainings.describe_system(folder)
     assert (found["cpu_seconds"], found["threads"], found["schedule"]) == (101, 2, 9)
     assert (found["seed"], found["parameters"], found["end"]) == ("7", 1234, "cut")
-    assert found["commit"]
+    assert found["commit"] == "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb-dirty"
 
 
 def test_logs_of_older_versions_have_the_threads_of_the_environment(folder, monkeypatch):
-    log = "\n".join(line.split(" | cpu")[0].split(", cpu")[0] for line in LOG.splitlines())
+    lines = [line for line in LOG.splitlines() if "commit" not in line]
+    log = "\n".join(line.split(" | cpu")[0].split(", cpu")[0] for line in lines)
     (folder / "train.log").write_text(log + "\n", encoding="utf-8")
     found = trainings.describe_system(folder)
-    assert (found["cpu_seconds"], found["threads"]) == (None, None)
+    assert (found["cpu_seconds"], found["threads"], found["commit"]) == (None, None, trainings.commit())
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert trainings.describe_system(folder)["threads"] == 3
 

@@ -11,7 +11,6 @@ import math
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from ..console import SEED, OneLineParser, counted
 from ..errors import UserError, printable
 from ..optional import LazyModule
 from ..ranges import Amount
+from ..revision import commit
 from .corpus import describe_file, is_baseline
 from .score_file import DataFile, Evaluation
 from .system_arguments import SEVERAL
@@ -97,20 +97,6 @@ def read_result(path: PathLike) -> Result:
         UserError: if the file has other content.
     """
     return read_typed_json(path, Result, "give a file of wean-evaluate record")
-
-
-def commit() -> str:
-    """Return the commit of this package, with ``-dirty`` if its files were changed, or ``unknown`` outside git.
-
-    The folder is always the package's folder, because settings in another folder's ``.git`` could name programs that
-    git would run.
-    """
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return done.stdout.strip()
 
 
 def hardware() -> dict[str, Any]:

@@ -26,6 +26,7 @@ _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
 _SEED = re.compile(r"""['"]seed['"]: (\d+)""")
 _PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]{0,30})")
 _MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d{1,18})""")
+_COMMIT = re.compile(r"training with wean_fairseq at commit ([0-9a-f]{40}(?:-dirty)?)$")  # see host/training.py
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _LIMIT = re.compile(
     r"Stopping training due to \w+: \S+ >=? (max_update|stop_time_hours): |and --(max-update|stop-time-hours) is "
@@ -75,6 +76,7 @@ class TrainingLog:
         limit: the option that ended the training, ``--max-update`` or ``--stop-time-hours``. Empty = neither.
         max_epoch: value of ``--max-epoch`` in the last run, or None if there is no limit.
         threads: number of torch's threads, if the task logs it.
+        commit: commit of wean_fairseq in the last run, if the log names it. ``-dirty`` means that files were changed.
         cpu_seconds: CPU time of the training processes so far, if the task logs it.
         train: the lines within epochs.
         ends: for each epoch, the number of updates at its end, and the seconds that its updates took (forward,
@@ -93,6 +95,7 @@ class TrainingLog:
     limit: str = ""
     max_epoch: int | None = None
     threads: int | None = None
+    commit: str = ""
     cpu_seconds: float | None = None
     valid: list[LogLine] = field(default_factory=list)
     train: list[LogLine] = field(default_factory=list)
@@ -212,6 +215,8 @@ def _read_facts(log: TrainingLog, text: str) -> None:
         log.process_seconds = 0.0
     if limit := _MAX_EPOCH.search(text):
         log.max_epoch = int(limit[1]) or None
+    if code := _COMMIT.search(text):
+        log.commit = code[1]
     log.done = log.done or _DONE.search(text) is not None
     log.stopped_early = log.stopped_early or _PATIENCE.search(text) is not None
     if limit := _LIMIT.search(text):

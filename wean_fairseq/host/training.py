@@ -11,6 +11,7 @@ from weakref import WeakSet
 from fairseq.logging import progress_bar
 from omegaconf import DictConfig, OmegaConf
 
+from .. import revision
 from ..errors import UserError
 from ..storage.data_files import is_data
 from ..storage.files import is_special, open_regular
@@ -24,6 +25,7 @@ _OF_LOG = re.compile(rb"'_name'|\| (INFO|WARNING|ERROR) \||\bepoch \d+ ?[:|]|\"e
 _train = logging.getLogger("fairseq_cli.train")
 # The first two loggers write into --log-file, and the third writes into preprocess.log.
 _LOGGERS = (progress_bar.logger, _train, logging.getLogger("fairseq_cli.preprocess"))
+_started: WeakSet[Any] = WeakSet()  # trainers that have logged the commit
 _ended_schedules: WeakSet[Any] = WeakSet()  # trainers whose learning rate was reported to be 0
 
 
@@ -69,8 +71,14 @@ def _is_log(path: Path) -> bool:
 def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], *args: Any) -> Any:
     """Run a training step. If the gradients are NaN or infinite, the error names the batches.
 
+    The first step logs the commit of this package, for the records of trainings.
+
     Warn once if the learning rate has fallen to 0. Before the first update, it may be 0 because of a warm-up.
     """
+    if trainer not in _started:
+        _started.add(trainer)
+        if trainer.is_data_parallel_master and (commit := revision.commit()) != revision.UNKNOWN:
+            _train.info(f"training with wean_fairseq at commit {commit}")
     updates = trainer.get_num_updates()
     if updates > 0 and trainer.get_lr() == 0 and trainer.is_data_parallel_master and trainer not in _ended_schedules:
         _ended_schedules.add(trainer)

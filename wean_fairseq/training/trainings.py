@@ -20,9 +20,9 @@ from typing import Any
 from ..console import OneLineParser, command, print_text
 from ..errors import UserError
 from ..evaluation.corpus import describe_file
-from ..evaluation.results import commit
 from ..evaluation.text_files import read_lines, read_text, write_atomically
 from ..evaluation.training_log import LOWER_IS_BETTER, read_log
+from ..revision import commit
 
 _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
 
@@ -52,7 +52,7 @@ def describe_training(folder: Path) -> dict[str, Any]:
     """Return the options, best validation and cost of a training, and the conditions on which these numbers depend.
 
     For logs of older versions, ``cpu_seconds`` is None. In that case, the number of threads is read from the
-    environment.
+    environment. If the log does not name the commit, it is the present one.
 
     Raises:
         UserError: if the log contains no validation, or lacks the metric that selects the checkpoint.
@@ -77,7 +77,7 @@ def describe_training(folder: Path) -> dict[str, Any]:
         "parameters": log.parameters,
         "cpu_seconds": None if log.cpu_seconds is None else round(log.cpu_seconds),
         "threads": log.threads or (int(threads[0]) if threads else None),
-        "commit": commit(),
+        "commit": log.commit or commit(),
         "end": "converged" if log.stopped_early else "cut",
         **({"limit": log.limit} if log.limit else {}),
     }

@@ -63,8 +63,9 @@ class Trainer:
     ids=["warm-up", "decay", "both", "constant"],
 )
 def test_a_rate_that_has_fallen_to_0_is_reported_once(
-    caplog: pytest.LogCaptureFixture, rates: list[float], end: int | None
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, rates: list[float], end: int | None
 ) -> None:
+    monkeypatch.setattr(training.revision, "commit", lambda: "unknown")
     trainer = Trainer(rates)
     for trainer.is_data_parallel_master in (False, True):  # other processes report nothing
         assert caplog.records == []
@@ -72,6 +73,20 @@ def test_a_rate_that_has_fallen_to_0_is_reported_once(
             training.train_step(lambda *_: "result", trainer, [])
     expected = [] if end is None else [f"the learning rate is 0 in update {end}, so that the model does not"]
     assert [record.message[: len(expected[0])] for record in caplog.records] == expected
+
+
+def test_the_commit_is_logged_once_by_one_process(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training.revision, "commit", lambda: "abc")
+    caplog.set_level("INFO", "fairseq_cli.train")
+    for is_master in (False, True):
+        assert caplog.messages == []
+        trainer = Trainer([0.1, 0.1])
+        trainer.is_data_parallel_master = is_master
+        for _ in range(2):
+            training.train_step(lambda *_: "result", trainer, [])
+    assert caplog.messages == ["training with wean_fairseq at commit abc"]
 
 
 def test_gradients_with_nan_name_their_batches():
