@@ -84,8 +84,7 @@ share_data
 decoding=(--beam "$BEAM" --max-len-a 2 --max-len-b 10)
 for system in $SYSTEMS; do
   settings "$system"
-  train "$system" "$system" "${sizes[@]}" --optimizer adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2 \
-    --lr-scheduler inverse_sqrt --warmup-updates 200 --batch-size "$BATCH" --no-epoch-checkpoints
+  train "$system" "$system" "${sizes[@]}" "${equal_optimisation[@]}" --no-epoch-checkpoints
   generate "$system" test "${decoding[@]}"
 done
 samples test 20

@@ -90,11 +90,17 @@ export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 [[ -z $SEEDS ]] || RUN=$TABLE/seed$SEED
 
 # The optimisation of the WEAN paper (section 3.1.3) is the same for all its data sets. The learning rate is constant.
-# RATE and BATCH are settings of the WEAN recipes.
+# RATE and BATCH are settings of these recipes.
 # shellcheck disable=SC2034
 wean_optimisation=(
   --optimizer fused_adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr "${RATE:-0.001}" --clip-norm 5
   --batch-size "${BATCH:-64}"
+)
+# The optimisation of tables in which all systems have the same size: all_systems.sh, and SIZE=equal of the nts recipes.
+# shellcheck disable=SC2034
+equal_optimisation=(
+  --optimizer adam --adam-betas '(0.9, 0.999)' --lr "${RATE:-0.001}" --clip-norm 2 --lr-scheduler inverse_sqrt
+  --warmup-updates 200 --batch-size "${BATCH:-64}"
 )
 
 # Settings that a recipe may override: the task, the training criterion, and the search options. An <unk> in an output

@@ -4,7 +4,8 @@
 #   WORD2VEC  global vectors of nts_w2v: Google News, 300 wide, as text (default: learnt from both sides of the training text)
 #   GLOVE     vectors of enc_dec_a: GloVe 840B, 300 wide (default: learnt from both sides of the training text)
 #   SIZE      paper (default), small: NTS with 256 units and embeddings of 150 + 100, for a CPU, or equal: all systems
-#             WIDTH (128) wide, with dropout 0.3 and, except for the rewards of DRESS, the optimiser of all_systems.sh
+#             WIDTH (128) wide, with dropout 0.3 and the optimiser of all_systems.sh. The reward models of DRESS keep
+#             their sizes and dropout, and its training with rewards uses SGD with batches of 16.
 #   CUTOFF    words seen at most this number of times are <unk> to enc_dec_a, as in its authors' code (default: 4; PWKP 3)
 #   REWARD_EPOCHS  epochs of DRESS after those of enc_dec_a, as in its authors' code (default: 18)
 #   RERANK    systems that are also searched with the re-ranking of NTS, as in RERANK="nts nts_w2v"
@@ -13,7 +14,7 @@
 [[ $SMOKE != 1 ]] || : "${REWARD_EPOCHS:=2}" "${WIDTH:=16}"
 : "${REWARD_EPOCHS:=18}" "${WIDTH:=128}"
 
-glove_size=() glove_dim=300 query_size=() dress_dropout=() baseline=256
+glove_size=() glove_dim=300 query_size=() lexical_size=() dress_dropout=() baseline=256
 case $SIZE in
   paper) nts_size=() global_dim=300 local_dim=200 ;;
   small) nts_size=(--embed-dim 250 --hidden-size 256) global_dim=150 local_dim=100 ;;
@@ -21,7 +22,7 @@ case $SIZE in
     ((WIDTH % 2 == 0)) || die "SIZE=equal needs an even WIDTH, but WIDTH is $WIDTH."
     nts_size=(--embed-dim "$WIDTH" --hidden-size "$WIDTH") global_dim=$((WIDTH / 2)) local_dim=$((WIDTH / 2))
     glove_size=("${nts_size[@]}") glove_dim=$WIDTH query_size=("${nts_size[@]}") dress_dropout=(--dropout 0.3)
-    baseline=$WIDTH
+    lexical_size=(--lexical-dim "$WIDTH") baseline=$WIDTH
     [[ -z ${RATES:-} ]] || RATES_dress=${RATES_dress:-0.01} # the reward training of DRESS begins with a trained model
     [[ -z $WORD2VEC$GLOVE ]] || die "SIZE=equal learns all word vectors from the training text: leave WORD2VEC and GLOVE out."
     [[ " $SYSTEMS " != *_adam\ * ]] || die "SIZE=equal trains nts and nts_w2v by Adam: name them in SYSTEMS without _adam."
@@ -32,17 +33,15 @@ esac
 dress=(--baseline-width "$baseline" --given-words 24 --fewer-words 3 --fewer-every 2)
 auto_encoder_size=(--embed-dim 256 --hidden-size 256 --num-layers 2)
 language_model_size=(--decoder-embed-dim 100 --decoder-hidden-size 200 --decoder-out-embed-dim 200)
-lexical_size=()
 if [[ $SMOKE == 1 && $SIZE != equal ]]; then
   nts_size=(--embed-dim 20 --hidden-size 16) global_dim=12 local_dim=8
-  glove_size=(--embed-dim 12 --hidden-size 16) glove_dim=12
+  glove_size=(--embed-dim 12 --hidden-size 16) lexical_size=(--lexical-dim 12) glove_dim=12
 fi
 if [[ $SMOKE == 1 ]]; then
   [[ $SIZE == equal ]] || baseline=16
   dress=(--baseline-width "$baseline" --given-words 6 --fewer-words 6 --fewer-every 1)
   auto_encoder_size=(--embed-dim 12 --hidden-size 16 --num-layers 1)
   language_model_size=(--decoder-embed-dim 12 --decoder-hidden-size 16 --decoder-out-embed-dim 16)
-  lexical_size=(--lexical-dim 12)
 fi
 
 # NTS (section 2) uses SGD with a rate of 1 on the mean loss per sentence, as in OpenNMT. The rate is halved every epoch
@@ -64,8 +63,7 @@ enc_dec_a_training=("${adam[@]}")
 query_training=("${wean_optimisation[@]}" --max-pair-length 50 --length-policy drop --no-epoch-checkpoints)
 if [[ $SIZE == equal ]]; then
   nts_training=(
-    --optimizer adam --adam-betas '(0.9, 0.999)' --lr "${RATE:-0.001}" --clip-norm 2 --lr-scheduler inverse_sqrt
-    --warmup-updates 200 --batch-size "${BATCH:-64}" --max-pair-length 85 --length-policy drop --no-epoch-checkpoints --dropout 0.3
+    "${equal_optimisation[@]}" --max-pair-length 85 --length-policy drop --no-epoch-checkpoints --dropout 0.3
   )
   enc_dec_a_training=("${nts_training[@]}") query_training=("${nts_training[@]}")
 fi

@@ -57,7 +57,7 @@ def test_wrong_settings_are_one_sentence(variables, message, tmp_path):
 def test_equal_sizes_give_every_system_the_same_width_and_optimiser(tmp_path):
     pytest.importorskip("gensim")
     layout = write_layout("simplification", tmp_path / "data")
-    systems = ["wean_lstm", "nts_w2v", "enc_dec_a", "dress"]
+    systems = ["wean_lstm", "nts_w2v", "enc_dec_a", "dress", "dress_ls"]
     run = tmp_path / "run"
     settings = {"SMOKE": 1, "SIZE": "equal", "WIDTH": 12, "BATCH": 32, "SYSTEMS": " ".join(systems)}
     done = run_recipe("nts/simplification", run, **settings, **layout)
@@ -69,6 +69,7 @@ def test_equal_sizes_give_every_system_the_same_width_and_optimiser(tmp_path):
     sizes = {"--embed-dim 12", "--hidden-size 12", "--dropout 0.3"}
     assert sizes | {"--batch-size 32", "--optimizer adam"} <= set(equal["wean_lstm"])
     assert sizes | {"--baseline-width 12"} <= set(equal["dress"])
+    assert sizes | {"--lexical-dim 12", "--batch-size 32", "--optimizer adam"} <= set(equal["dress_ls"])
     assert "self-BLEU" in done.stdout
 
 
