@@ -9,12 +9,17 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import NamedTuple
 
 from corpus.headers import is_known_name
 from corpus.reading import Row
 
 DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", "|||": "|||", "^": "carets"}
 DELIMITERS |= {"~": "tildes", "\x01": "the characters \\x01 of Hive"}
+# Shares of the lines that a delimiter has to fit: to be chosen by other signs, and to be named in a note.
+_MOST, _MANY = 0.9, 0.5
+_CERTAIN = 6  # highest rank of a delimiter
 OPEN_MARK, LONE_MARK = "a quotation mark stays open", "a quotation mark closes nothing"
 # Excel writes and reads such a first line
 _SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)
@@ -272,67 +277,110 @@ def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
     return likely >= 2 and 2 * likely > len(lines)
 
 
-def choose_dialect(sample: Sequence[str]) -> Dialect | None:
-    """Choose delimiter, quotation marks and width from the first lines. Return ``None`` if there is no delimiter.
+class _Choice(NamedTuple):
+    """A delimiter, with the values by which delimiters are compared, the most important first.
+
+    Attributes:
+        rank: priority by other signs than ``share``, see ``_rank``.
+        share: share of the lines that belong to rows of the same width.
+        tight: share of the occurrences that are neither followed by a space (like punctuation) nor between two digits
+            (like a decimal point).
+    """
+
+    rank: int
+    share: float
+    tight: float
+    dialect: Dialect
+    evidence: Evidence
+
+
+def choose_dialect(sample: Sequence[str]) -> tuple[Dialect | None, list[str]]:
+    """Choose delimiter, quotation marks and width from the first lines.
 
     The chosen delimiter makes most lines belong to rows of the same width. If two delimiters are equally good, the one
-    is chosen that is less often followed by a space (like punctuation) or between two digits (like a decimal point). A
-    tab or "|||" that occurs equally often on every line has priority over all other delimiters. Delimiters that fit at
-    least 90 % of the lines have the priority of ``_rank``.
+    is chosen that is less often used as punctuation or as a decimal point. Between delimiters that fit at least 90 % of
+    the lines, other signs decide first: a tab or "|||" on every line, cells between quotation marks, or known names in
+    the first line.
+
+    Returns:
+        The dialect, or ``None`` if there is no delimiter, and a note about each other delimiter that fits most lines.
     """
-    skip = 0
-    delimiters = [delimiter for delimiter in DELIMITERS if any(delimiter in line for line in sample)]
     separator = _SEPARATOR_LINE.fullmatch(sample[0].strip(" ") if sample else "")
     if separator:
-        skip, delimiters = 1, [separator[1]]
-    lines = [line for line in sample[skip:] if line.strip()]
-    for delimiter in ("\t", "|||"):
-        numbers = {line.count(delimiter) for line in lines}
-        if not separator and len(numbers) == 1 and numbers != {0}:
-            delimiters = [delimiter]
-    best: tuple[int, float, float, Dialect] | None = None
-    for delimiter in delimiters:
-        number = sum(line.count(delimiter) for line in lines)
-        spaces = sum(line.count(delimiter + " ") for line in lines)
-        dialect = Dialect(delimiter, spaced=delimiter != "\t" and 10 * spaces > 9 * number, skip=skip)
-        dialect, evidence = _choose_quotes(sample, dialect)
-        share = round(evidence.lines / max(len(sample), 1), 3)
-        rank = _rank(dialect, evidence, lines[:1], delimiters) if share >= 0.9 else 0
-        decimals = sum(len(re.findall(rf"\d{re.escape(delimiter)}(?=\d)", line)) for line in lines)
-        tight = 1.0 if delimiter == "\t" else 1 - (spaces + decimals) / max(number, 1)
-        if dialect.width > 1 and (best is None or (rank, share, tight) > best[:3]):
-            best = (rank, share, tight, dialect)
-    return best[3] if best else None
+        dialect = _measure(sample, separator[1], skip=1).dialect
+        return (dialect if dialect.width > 1 else None), []
+    lines = [line for line in sample if line.strip()]
+    text = "\n".join(lines)
+    marks = [mark for mark in DELIMITERS if mark in (text.replace("|||", "") if mark == "|" else text)]
+    choices = [choice for choice in (_measure(sample, mark) for mark in marks) if choice.dialect.width > 1]
+    if not choices:
+        return None, []
+    ranked = [choice._replace(rank=_rank(choice, lines, marks)) for choice in choices if choice.share >= _MOST]
+    best = max([*choices, *ranked], key=itemgetter(slice(3)))
+    notes = []
+    for _, share, _, dialect, _ in choices:
+        is_likely = share >= _MOST and not dialect.spaced if best.rank == _CERTAIN else share >= _MANY
+        if is_likely and dialect.delimiter not in best.dialect.delimiter:
+            line = '"sep=" and a tab' if dialect.delimiter == "\t" else f'"sep={dialect.delimiter}"'
+            notes.append(
+                f"warning: {DELIMITERS[dialect.delimiter]} also fit {int(100 * share)}% of the first lines; if they "
+                f"separate the cells, put a line with {line} before the table"
+            )
+    return best.dialect, notes
 
 
-def _rank(dialect: Dialect, evidence: Evidence, first: Sequence[str], delimiters: Sequence[str]) -> int:
-    """Return the priority of a delimiter that fits 90 % of the lines.
+def _measure(sample: Sequence[str], delimiter: str, skip: int = 0) -> _Choice:
+    """Measure how well a delimiter fits the lines."""
+    lines = sample[skip:]
+    number = sum(line.count(delimiter) for line in lines)
+    spaces = sum(line.count(delimiter + " ") for line in lines)
+    decimals = sum(len(re.findall(rf"\d{re.escape(delimiter)}(?=\d)", line)) for line in lines)
+    spaced = delimiter != "\t" and 10 * spaces > 9 * number
+    dialect, evidence = _choose_quotes(sample, Dialect(delimiter, spaced=spaced, skip=skip))
+    share = round(evidence.lines / max(len(sample), 1), 3)
+    tight = 1.0 if delimiter == "\t" else 1 - (spaces + decimals) / max(number, 1)
+    return _Choice(0, share, tight, dialect, evidence)
 
-    A tab that splits the first line like the other lines comes first. It is followed by a delimiter between quoted
-    cells or between known names, and by other tabs and a "|||" that splits the first line like the others.
+
+def _rank(choice: _Choice, lines: Sequence[str], delimiters: Sequence[str]) -> int:
+    """Return the priority of a delimiter that fits 90 % of the lines, from the highest to the lowest.
+
+    * 6: tabs or "|||", equally often on every line
+    * 5: nearly all cells are between quotation marks
+    * 4: tabs, as often on the first line as on most lines
+    * 3: quoted cells that contain the delimiter, or known names in the first line
+    * 2: "|||", as often on the first line as on most lines
+    * 1: other delimiters, if they are not followed by spaces
+
+    If tabs or "|||" are inside quotation marks, they have rank 0 or 1.
     """
-    if dialect.delimiter != "\t" and (
-        _separates_quoted_cells(evidence, dialect.width) or _separates_names(first, dialect, delimiters)
-    ):
-        return 2
-    fits_first = any(line.count(dialect.delimiter) == dialect.width - 1 for line in first)
-    if dialect.delimiter == "\t":
-        return 3 if fits_first else 1
-    return int(dialect.delimiter == "|||" and fits_first)
+    dialect, evidence = choice.dialect, choice.evidence
+    is_sign = dialect.delimiter in ("\t", "|||") and not _splits_quotes(lines, dialect.delimiter)
+    if is_sign and len({line.count(dialect.delimiter) for line in lines}) == 1:
+        return _CERTAIN
+    is_quoted = evidence.quoted >= max(10 * evidence.stray, 1)
+    if is_quoted and evidence.quoted >= 0.9 * dialect.width * evidence.rows:
+        return 5
+    fits_first = is_sign and lines[0].count(dialect.delimiter) == dialect.width - 1
+    if fits_first and dialect.delimiter == "\t":
+        return 4
+    # In sentences such as "Well, I think so", he said, a space follows the commas.
+    is_needed = is_quoted and not dialect.spaced and 20 * evidence.needed >= evidence.rows
+    if is_needed or _separates_names(lines[0], dialect, delimiters):
+        return 3
+    return 2 if fits_first else int(is_sign or not dialect.spaced)
 
 
-def _separates_quoted_cells(evidence: Evidence, width: int) -> bool:
-    """Return True if quotation marks enclose cells on purpose: nearly all cells, or cells that need them.
-
-    A quoted word in a sentence does not count, because it contains no delimiter.
-    """
-    is_used = evidence.quoted >= 0.9 * width * evidence.rows or 20 * evidence.needed >= evidence.rows
-    return is_used and evidence.quoted >= max(10 * evidence.stray, 1)
+def _splits_quotes(lines: Sequence[str], delimiter: str) -> bool:
+    """Return True if a delimiter is usually inside quotation marks."""
+    numbers = [[cell.count('"') for cell in line.split(delimiter)] for line in lines]
+    closed = [counts for counts in numbers if sum(counts) and sum(counts) % 2 == 0]
+    return 2 * sum(any(count % 2 for count in counts) for counts in closed) > len(closed)
 
 
-def _separates_names(first: Sequence[str], dialect: Dialect, delimiters: Sequence[str]) -> bool:
+def _separates_names(first: str, dialect: Dialect, delimiters: Sequence[str]) -> bool:
     """Return True if the first line is a header in this dialect, with a short known name without delimiter per cell."""
-    cells = [cell for row in read_rows(first, replace(dialect, skip=0)) for cell in row.value]
+    cells = [cell for row in read_rows([first], dialect) for cell in row.value]
     return len(cells) == dialect.width and all(
         is_known_name(cell) and len(cell.split()) <= 2 and not any(mark in cell for mark in delimiters)
         for cell in cells

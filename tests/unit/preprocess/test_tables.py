@@ -238,6 +238,53 @@ def test_a_tab_on_nearly_every_line_is_the_delimiter(read: Reader, first: str, r
     assert pairs == [tuple(line.split("\t")) for line in lines if "\t" in line]
 
 
+SAID = '"Well, I think {n}", he said'
+
+
+@pytest.mark.parametrize(
+    ("first", "row", "every", "delimiter"),
+    [
+        # a tab inside most cells, which quotation marks enclose
+        ('"hi\thello","ok"', '"hi {n}\thello","ok {n}"', '"hi {n}","ok {n}"', ","),
+        ('"He said\tso, twice";"She said"', '"{n}. He said\tso, twice";"She said, {n}"', '"x";"y"', ";"),
+        ('1,"hi\tyou, there",ok', '{n},"hi\tyou, there",ok {n}', '{n},"hi, there",ok', ","),
+        # a tab in every text, but not in the names of the columns
+        ("Vorher,Nachher", "how are you {n}\tfine,thanks {n}", "how are you\t{n},thanks {n}", ","),
+        ("Vorher,Nachher", "\tHow is it {n},thanks {n}", "\tHow is it,thanks {n}", ","),
+        ("Vorher;Nachher", "Satz {n};Satz {n} alt\t", "Satz;{n}\t", ";"),
+        # quoted sentences, and a first line without a delimiter or with another number of them
+        ("Paraphrases", SAID + ".\tHe thinks {n}.", SAID + "\t{n}", "\t"),
+        ("a\tb\tc", SAID + ".\tHe thinks {n}.", SAID + "\t{n}", "\t"),
+        ('"a\tb, c"\t"x"', SAID + ".\tHe thinks {n}.", SAID + "\t{n}", "\t"),
+        # quoted sentences in tables with other delimiters
+        (SAID + ".|||He thinks.", SAID + ".|||He thinks {n}.", SAID + "|||a|||b", "|||"),
+        (SAID + "|He thinks", SAID + "|He thinks {n}", SAID + "|{n}", "|"),
+        (SAID + ";He thinks", SAID + ";He thinks {n}", SAID + ";{n}", ";"),
+    ],
+)
+def test_quotation_marks_show_the_delimiter_and_others_are_named(first: str, row: str, every: str, delimiter: str):
+    """Every twentieth line is another one, so that no delimiter is equally often on every line."""
+    lines = [first, *((every if n % 20 == 9 else row).format(n=n) for n in range(60))]
+    dialect, notes = dialects.choose_dialect(lines)
+    assert dialect.delimiter == delimiter
+    assert any(("commas" if row.startswith(SAID) else "tabs") in note for note in notes)
+
+
+def test_another_delimiter_on_all_lines_is_named_and_can_be_chosen(read: Reader):
+    """A first line with sep= decides."""
+    lines = "".join(f"how are you {n}\tfine,thanks {n}\n" for n in range(40))
+    assert read(lines)[0] == ("how are you 0", "fine,thanks 0")
+    assert 'commas also fit 100% of the first lines; if they separate the cells, put a line with "sep=,"' in read.said
+    assert read("sep=,\n" + lines)[0] == ("how are you 0\tfine", "thanks 0")
+    assert "warning" not in read.said
+
+
+@pytest.mark.parametrize("row", ["Old Anna, {n}\tAnna {n}", "Anna {n}, bought it\tShe, {n}", "a; b {n}|||c, {n}"])
+def test_marks_in_sentences_are_not_named_beside_a_tab_on_every_line(read: Reader, row: str):
+    read("".join(row.format(n=n) + "\n" for n in range(40)))
+    assert "warning" not in read.said
+
+
 def test_a_delimiter_of_four_fifths_of_the_lines_does_not_beat_one_of_all_lines(read: Reader):
     """The header has known names with a comma between them, but every fifth line has another number of commas."""
     rows = [f"Old Anna, {n}|Anna {n}" if n % 5 else f"Old Anna {n}|Anna {n}" for n in range(100)]
