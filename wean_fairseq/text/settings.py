@@ -11,7 +11,6 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,7 @@ from msgspec import Struct, ValidationError, convert
 from ..console import counted
 from ..errors import UserError, name_some, printable
 from ..ranges import check_fields
-from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, PairCounts, check_prepared, sentences_of
+from ..storage.data_files import LARGEST_LOG, LOG, MANIFEST, check_prepared
 from ..storage.files import check_size, is_beside, open_regular, read_regular
 from ..storage.json_files import read_json
 from ..storage.manifest import check_file
@@ -362,22 +361,8 @@ def prepared_text(data: str | Path, given: str | Path | None = None) -> Text | N
                 f"{folder / name} leads out of the folder that {data} is in: name the text with --text if it is "
                 "the text of this data."
             )
-    if given is not None:
-        _compare_numbers(data, Path(given))
     text.prepare("")  # report missing files now
     return text
-
-
-def _compare_numbers(data: Path, folder: Path) -> None:
-    """Log a warning if a prepared text has another number of training pairs than the data."""
-    with suppress(OSError, ValueError, ValidationError):
-        pairs = convert(read_json(folder / MANIFEST), PairCounts).splits.train.kept
-        sentences = [number for name, number in sentences_of(data).items() if Path(name).stem == "train"]
-        if sentences and pairs not in sentences:
-            logger.warning(
-                f"{folder} has {counted(pairs, 'training pair')}, but {data} was made from {sentences[-1]:,}: if it is "
-                "another text, the model reads other tokens than in its training"
-            )
 
 
 def text_of_data(data: Path, *, quiet: bool = False) -> Path | None:

@@ -47,7 +47,21 @@ def test_only_another_text_is_reported(prepare, tmp_path, caplog, options):
         caplog.clear()
         other = prepare(name, *{"lower": ("--specials", "keep", "--lowercase"), "escaped": ()}[name])
         compare_text(tmp_path / "bin", other)
-        assert f"line {line} of {other / 'train.src'} is not that of the text from which" in caplog.text
+        assert f"line {line} of {other / 'train.src'} differs from the data in {tmp_path / 'bin'}: if" in caplog.text
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_text_with_other_steps_is_reported_although_it_equals_the_input(prepare, tmp_path, caplog, damaged):
+    """Without --lowercase, the prepared text is the file that was read with --lowercase."""
+    for side in ("src", "tgt"):
+        (tmp_path / side).write_text("Low lot\nHow low\n" * 20, encoding="utf-8")
+    lower = prepare("lower", "--lowercase", "--binarise", tmp_path / "bin")
+    other = prepare("text")
+    assert (other / "train.src").read_bytes() == (tmp_path / "src").read_bytes()
+    if damaged:
+        (lower / "manifest.json").write_text("{bad", encoding="utf-8")
+    compare_text(tmp_path / "bin", other)
+    assert f"line 1 of {other / 'train.src'} differs from the data in" in caplog.text
 
 
 def test_data_that_a_script_made_from_the_text_is_not_compared(prepare, tmp_path, caplog):
@@ -70,7 +84,7 @@ def test_data_that_a_script_made_from_the_text_is_not_compared(prepare, tmp_path
     assert not caplog.records
     (data / "preprocess.log").unlink()
     compare_text(data, text)
-    assert f"line 1 of {text / 'train.src'} is not that of" in caplog.text
+    assert f"line 1 of {text / 'train.src'} differs from the data in" in caplog.text
 
 
 @pytest.mark.parametrize("lost", ["text/train.src", "bin/dict.src.txt", "bin/train.src-tgt.src.bin"])
