@@ -166,9 +166,9 @@ class TrainingRun:
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
         state.check_entries(work)
         # The last run may have been killed after it had written the folder.
+        unfinished = f"\n{_unfinished(folder, _read_mark(folder / FILE))}\n"
         is_ours = self._published == _checksums_of(folder) != "" or (
-            _read_mark(self.work / "published").endswith(f"\n{_unfinished(folder)}\n")
-            and _read_mark(folder / FILE) == write_toml(self.settings, folder)
+            _read_mark(self.work / "published").endswith(unfinished)
         )
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")
@@ -271,8 +271,9 @@ class TrainingRun:
         mark = self.system / ".trained"
         trained = _read_mark(mark).strip()
         if _EPOCHS.fullmatch(trained) and int(trained) >= (given.epochs or 0):
-            fewer = f" with --epochs {trained}, which stays" if int(trained) > (given.epochs or 0) else ""
-            say(f"training {self.arch}: done before{fewer}")
+            fewer = int(trained) > (given.epochs or 0)
+            ignored = f" with --epochs {trained}; --epochs {given.epochs} is ignored" if fewer else ""
+            say(f"training {self.arch}: done before{ignored}")
             self.settings = structs.replace(given, epochs=int(trained))  # the settings of the model
             return
         say(f"training {self.arch} (stop it and start again as you like; log: {self.system / 'train.log'})")
@@ -385,7 +386,7 @@ class TrainingRun:
             say(f"model: done before ({folder})")
             return
         options: dict[str, Any] = {"note": note, "scores": scores, "documents": documents}
-        write_text(mark, f"{_checksums_of(folder)}\n{_unfinished(folder)}\n")
+        write_text(mark, f"{_checksums_of(folder)}\n{_unfinished(folder, documents[FILE])}\n")
         export(checkpoint, folder, self.data, self.text, verify=True, overwrite=True, **options)
         write_text(mark, f"{_checksums_of(folder)}\n{made_from}\n")
         texts = "topics.txt" if self.settings.task == "essay" else "sentences.txt"
@@ -427,9 +428,10 @@ def _sentence(text: str, otherwise: str = "") -> str:
     return found[-1] if found else otherwise + " ".join(text[-500:].split())
 
 
-def _unfinished(folder: Path) -> str:
-    """Return the mark of a run that is writing its model folder."""
-    return f"unfinished {hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()}"
+def _unfinished(folder: Path, settings: str) -> str:
+    """Return the mark of a run that is writing its model folder with these settings."""
+    content = os.fsencode(folder.absolute()) + b"\0" + settings.encode("utf-8", "replace")
+    return f"unfinished {hashlib.sha256(content).hexdigest()}"
 
 
 def _checksums_of(folder: Path) -> str:

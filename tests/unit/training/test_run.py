@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.training import base, run, state
@@ -103,6 +104,34 @@ def test_a_file_that_a_killed_run_began_is_removed(tmp_path, monkeypatch):
     (tmp_path / "m.work/.wean-0123456789abcdef.partial").touch()
     run.TrainingRun(build_settings({"data": "pairs.csv", "output": "m", "device": "cpu"})).check_folders()
     assert not list((tmp_path / "m.work").iterdir())
+
+
+@pytest.mark.parametrize("given", [{}, {"epochs": 2, "width": 8}])
+def test_a_run_killed_after_it_wrote_the_model_goes_on(training, monkeypatch, given):
+    """The model's settings have the sizes and epochs that were used, which the command may not give."""
+    checkpoint = training.system / "checkpoint_best.pt"
+    for path, content in ((checkpoint, ""), (training.work / "test.json", "{}")):
+        path.write_text(content, encoding="utf-8")
+    (training.work / "trainings.json").write_text('{"copynet": {}}', encoding="utf-8")
+    state.record_settings(training.work / "settings", ["SEED=1"])
+
+    def export(_checkpoint, folder, *_data, documents, **_options):
+        folder.mkdir()
+        for name, content in documents.items():
+            (folder / name).write_text(content, encoding="utf-8")
+        (folder / "checksums.sha256").write_text("...", encoding="utf-8")
+        raise KeyboardInterrupt  # the process is killed before it records the checksums
+
+    monkeypatch.setattr(run, "export", export)
+    training.settings = structs.replace(training.settings, epochs=7, width=16)
+    with pytest.raises(KeyboardInterrupt):
+        training.publish()
+    settings = {"data": "pairs.csv", "output": "m", "arch": "copynet", "device": "cpu"} | given
+    again = run.TrainingRun(build_settings(settings))
+    again.check_folders()
+    (again.settings.folder / "run.toml").write_text("epochs = 9\n", encoding="utf-8")
+    with pytest.raises(UserError, match="was not written by this run"):
+        again.check_folders()
 
 
 @pytest.mark.parametrize("content", BROKEN)
