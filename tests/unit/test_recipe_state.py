@@ -425,13 +425,12 @@ def test_a_value_with_another_line_separator_is_one_line(tmp_path):
     assert "NOTE=a\\u2028b\\x85c\n" in (tmp_path / "run" / "settings").read_text()
 
 
-def test_a_changed_file_of_an_option_is_refused(tmp_path):
+@pytest.mark.parametrize("option", ["embedding-file", "local-target-vectors", "decoder-embed-path"])
+def test_a_changed_file_of_an_option_is_refused(tmp_path, option):
     """Word vectors were edited between two systems of one table, which started from different vectors."""
     vectors = tmp_path / "my vectors"
     vectors.write_text("a 1\n")
-    script = (
-        'keep_command "$RUN/nts" --lr 1 --embedding-file "$PWD/my vectors" --restore-file last --arch nts; echo same'
-    )
+    script = f'keep_command "$RUN/nts" --lr 1 --{option} "$PWD/my vectors" --restore-file last --arch nts; echo same'
     (tmp_path / "nts").write_text("1")  # a log with the name of the arch
     (tmp_path / "last").write_text("1")
     assert bash(tmp_path, script).stdout == "same\n"
@@ -447,3 +446,24 @@ def test_a_changed_file_of_an_option_is_refused(tmp_path):
     command.write_text(earlier)  # an earlier version did not record the content
     assert bash(tmp_path, script).stdout == "same\n"
     assert command.read_text() == earlier
+
+
+def test_vectors_of_the_run_are_not_looked_up_in_a_folder_named_run(tmp_path):
+    """The options name the run directory RUN. Another start may be in a folder that has such an entry."""
+    script = 'keep_command "$RUN/nts" --global-vectors "$RUN/vectors.txt"; echo same'
+    for number, folder in enumerate([tmp_path / "a", tmp_path / "b"]):
+        (folder / "RUN").mkdir(parents=True)
+        (folder / "RUN" / "vectors.txt").write_text(f"a {number}\n")
+        assert bash(folder, script, RUN=str(tmp_path / "run")).stdout == "same\n"
+        (tmp_path / "run" / "nts" / "checkpoint_last.pt").write_text("")
+
+
+def test_a_deleted_file_of_an_option_is_named(tmp_path):
+    vectors = tmp_path / "vectors"
+    vectors.write_text("a 1\n")
+    script = 'keep_command "$RUN/nts" --embedding-file "$PWD/vectors"'
+    assert bash(tmp_path, script).returncode == 0
+    (tmp_path / "run" / "nts" / "checkpoint_last.pt").write_text("")
+    vectors.unlink()
+    digest = hashlib.sha256(b"a 1\n").hexdigest()[:12]
+    assert f"(SHA-256 of vectors: {digest} -> not found)" in sentence(bash(tmp_path, script))

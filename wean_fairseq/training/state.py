@@ -4,9 +4,9 @@
     printf '%s\n' '--lr 0.001' | python -m wean_fairseq.training.state RUN/SYSTEM/command
 
 Standard input has one ``NAME=VALUE`` or ``--option value`` per line. They are recorded with the SHA-256 of each
-``--input``, and of the word vectors and models that options name. If other values were recorded before, the
-changes are printed (``NAME: old -> new``), the exit status is 3, and nothing is written. Recorded settings are replaced
-if nothing has been created with them yet, so that a refused value can be corrected.
+``--input``, and of word vectors and models outside the run directory that options name. If other values were recorded
+before, the changes are printed (``NAME: old -> new``), the exit status is 3, and nothing is written. Recorded settings
+are replaced if nothing has been created with them yet, so that a refused value can be corrected.
 """
 
 import fcntl
@@ -26,9 +26,12 @@ from ..storage.run_settings import HASH, LOCK
 from .defaults import ARCHS_OF
 
 _LIMITS = {"--stop-time-hours"}  # options that may change, because they only end a training
-# Options that name word vectors or models. Checkpoints from which a training begins are left out, because another
-# training may write them meanwhile.
-_READ = re.compile(r"--(embedding-file|[a-z-]*vectors|base-checkpoint|auto-encoder|language-model)")
+# Options that name word vectors, or models that stay as they are. --finetune-from-model is left out, because another
+# training may still replace that checkpoint.
+_READ = re.compile(
+    r"--(embedding-file|[a-z-]*vectors|(en|de)coder-embed-path|base-checkpoint|auto-encoder|language-model)"
+)
+_OWN = "RUN/"  # recipes write this for their run directory, whose files they check themselves
 CHANGED = 3  # exit status if settings have changed
 # names of files, and of folders, in a work folder
 _FILE = re.compile(r"settings|command|published|\.trained|.*\.(json|jsonl|md|source|log|out|txt|pt|src|tgt|lock)")
@@ -78,7 +81,7 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
         check: only compare, and write nothing.
     """
     earlier = read_regular(file).decode("utf-8", errors="replace") if file.is_file() else ""
-    if not earlier or HASH in earlier or not is_used(file.parent):  # earlier versions recorded no files of options
+    if not earlier or HASH in earlier or not is_used(file.parent):  # earlier versions recorded no SHA-256 here
         lines = lines + input_lines(_option_files(lines))
     lines = [printable(line) for line in lines]  # a file name may contain line breaks
     changes = compare_settings(file, lines)
@@ -91,10 +94,11 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
 
 
 def _option_files(lines: Sequence[str]) -> list[Path]:
-    """Return the files with word vectors or models that the options name. ``=`` or a space is before the name."""
+    """Return the files with word vectors or models that the options name. The name follows ``=`` or a space."""
     options = (re.split("[ =]", line, maxsplit=1) for line in lines if line.startswith("--"))
     names = [value for name, *values in options if _READ.fullmatch(name) for value in values]
-    return [Path(name) for name in names if os.path.isfile(name)]  # noqa: PTH113 - Path.is_file raises for long names
+    outside = [name for name in names if not name.startswith(_OWN)]
+    return [Path(name) for name in outside if os.path.isfile(name)]  # noqa: PTH113 - Path.is_file raises for long names
 
 
 def input_lines(paths: list[Path]) -> list[str]:
@@ -154,7 +158,8 @@ def _change(name: str, old: str | None, new: str | None) -> str:
     if name.startswith(HASH) and old and new:
         return f"the content of {_printable(name.removeprefix(HASH))}: SHA-256 {_printable(old)[:12]} -> {new[:12]}"
     empty = "on" if name.startswith("--") else "not set"
-    old, new = (value and value[:12] if name.startswith(HASH) else value for value in (old, new))
+    if name.startswith(HASH):  # one of them is None
+        old, new = old[:12] if old else "not recorded", new[:12] if new else "not found"
     shown = ("not given" if value is None else _printable(value) or empty for value in (old, new))
     return f"{_printable(name)}: {' -> '.join(shown)}"
 
