@@ -31,7 +31,7 @@ _DONE = re.compile(r"done training in [\d.]+ seconds")
 _LIMIT = re.compile(
     r"Stopping training due to \w+: \S+ >=? (max_update|stop_time_hours): |and --(max-update|stop-time-hours) is "
 )
-# The first message is fairseq's. The second is that of a training which had ended before, see host/stopping.py.
+# fairseq writes the first message. host/stopping.py writes the second when such a training is started again.
 _PATIENCE = re.compile("early stop since valid performance hasn't improved|brought no improvement, and --patience is ")
 # On the terminal, each line starts with the time and a logger's name, but lines in the --log-file do not.
 _VALID_LINE = re.compile(r"(?:^|\| )epoch (\d{1,18}) \| valid on '([^']+)' subset \| (.*)$")

@@ -238,8 +238,8 @@ def test_a_training_that_goes_on_is_not_done_and_millions_are_read(tmp_path):
     assert not read_log(log).done
 
 
-def test_a_training_that_patience_had_ended_is_still_so_after_another_start(tmp_path):
-    """A recipe starts the best of several tries again, with more epochs. The message is that of host/stopping.py."""
+def test_patience_still_ended_a_training_that_is_started_again(tmp_path):
+    """A recipe starts the best of several tries again, with more epochs. host/stopping.py writes the message."""
     log = tmp_path / "train.log"
     start = "num. shared model params: 9\n"
     end = "early stop since valid performance hasn't improved for last 8 runs\ndone training in 1.0 seconds\n"
