@@ -26,7 +26,7 @@ from ..storage.run_settings import HASH, LOCK
 from .defaults import ARCHS_OF
 
 _LIMITS = {"--stop-time-hours"}  # options that may change, because they only end a training
-# Options that name word vectors, or models that stay as they are. --finetune-from-model is left out, because another
+# Options that name word vectors, or models that stay unchanged. --finetune-from-model is left out, because another
 # training may still replace that checkpoint.
 _READ = re.compile(
     r"--(embedding-file|[a-z-]*vectors|(en|de)coder-embed-path|base-checkpoint|auto-encoder|language-model)"
