@@ -220,11 +220,14 @@ need_each() {
   done
 }
 
-# need_systems NAME...: check that each of SYSTEMS is one of these names.
+# need_systems NAME...: check that SYSTEMS has some of these names, each once.
 need_systems() {
-  local system
+  local system seen=' '
+  [[ -n ${SYSTEMS//[$' \t']/} ]] || die "SYSTEMS has only spaces; choose from $*."
   for system in $SYSTEMS; do
     [[ " $* " == *" $system "* ]] || die "there is no system $system here; choose from $*."
+    [[ $seen != *" $system "* ]] || die "SYSTEMS names $system twice: name each system once."
+    seen+="$system "
   done
 }
 

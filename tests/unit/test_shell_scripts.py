@@ -138,6 +138,21 @@ def test_a_list_is_not_expanded(tmp_path: Path, name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("systems", "message"),
+    [("  ", "SYSTEMS has only spaces; choose from a b."), ("a b a", "SYSTEMS names a twice: name each system once.")],
+)
+def test_every_system_is_named_once(tmp_path: Path, systems: str, message: str) -> None:
+    """The scores of a system that is named twice were refused after the trainings."""
+    script = 'set -euo pipefail; source "$1/examples/lib/recipe.sh"; need_systems a b'
+    environment = {"PATH": os.environ["PATH"], "RECIPE": "x", "GPUS": "0", "SYSTEMS": systems, "OMP_NUM_THREADS": "1"}
+    line = ["bash", "-c", script, "bash", ROOT]
+    done = subprocess.run(
+        line, env=environment | {"RUN": "run"}, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, f"x: error: {message}\n")
+
+
+@pytest.mark.parametrize(
     "script",
     [
         'done=$(<"$folder/.trained")\nif ((${done:-$EPOCHS} >= EPOCHS)); then :; fi',
