@@ -75,7 +75,7 @@ def _export(checkpoint: str, folder: str, **options: Any) -> str:
     message = printable(f"{folder} holds the model of {checkpoint}: wean-generate --model {folder} --input FILE") + "\n"
     if not export(checkpoint, folder, search=options, verify=True, **own):
         message += (
-            "how text becomes its tokens is not known, so it takes words between spaces: give the directory that a "
-            "script of preprocess/ wrote with --text, if there is one\n"
+            "it is not known how text becomes its tokens, so it reads words between spaces: if a script of preprocess/ "
+            "wrote its training text, name the folder of that text with --text\n"
         )
     return message

@@ -4,6 +4,7 @@ The lines are first written to ``FILE.part``. ``FILE.part.json`` records the opt
 and SHA-256 of input and output. When the output is complete, ``FILE.part`` is renamed to ``FILE``.
 """
 
+import errno
 import fcntl
 import hashlib
 import io
@@ -278,7 +279,7 @@ class GrowingFile:
 
     def _unwritable(self, error: OSError) -> UserError:
         name = "standard output" if self._given == "-" else error.filename or self._given
-        advice = "make room, or choose another --output"
+        advice = "choose another --output" if error.errno == errno.ENOENT else "make room, or choose another --output"
         return UserError(f"{name} cannot be written ({error.strerror or error}): {advice}{self.prospect}.")
 
 

@@ -1,5 +1,6 @@
 """Load a model for use from a folder of ``wean-export``, or from a checkpoint with the data of its training."""
 
+import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ..checkpoints.export import check_unused, read_exported_text
 from ..checkpoints.loading import MODELS, Loaded, StoredModel, missing_model
 from ..data.given_text import compare_text
-from ..errors import UserError, name_some
+from ..errors import UserError, name_some, printable
 from ..ranges import flag
 from ..storage.search import GENERATION, check_stored
 from ..tasks.paraphrase import ParaphraseTask
@@ -26,6 +27,8 @@ from ..text import TOKENS, Text, TextSettings, prepared_text
 from .arguments import check_names, check_numbers
 from .ctranslate2_engine import CTranslate2Engine
 from .model import TextModel, quiet
+
+logger = logging.getLogger(__name__)
 
 ENGINES = ("pytorch", "ctranslate2")
 COMPUTE_TYPE = "float32"
@@ -53,7 +56,7 @@ def load(
         data: for a checkpoint, the data directory of its training, which contains the dictionaries (default: its
             original path).
         text: for a checkpoint, the output folder of the ``preprocess/`` script for its training text (default: recorded
-            in the data). Without a record, words are separated by spaces.
+            in the data). Without a record, words are separated by spaces, and a warning says so.
         device: device of the model, such as ``"cpu"`` (default: a GPU, if there is one).
         engine: library for the search: ``"pytorch"``, or ``"ctranslate2"`` for Transformers that do not copy.
         compute_type: number type of the matrix products in CTranslate2, such as ``"int8"``.
@@ -91,17 +94,7 @@ def load(
             "topic_essay are loaded to use them: give it to fairseq-generate."
         )
     _check_names(loaded, options, path)
-    # The text steps come from the caller, from the exported folder, or from the manifest of the training text.
-    text_steps: Text | None
-    if isinstance(text, TextSettings):
-        text_steps = Text(text)
-    elif stored.is_export:
-        text_steps = read_exported_text(str(path))
-    else:
-        folder = Path(str(loaded.task.cfg.data).split(":")[0])
-        text_steps = prepared_text(folder, text)
-        if text is not None:
-            compare_text(folder, Path(text))
+    text_steps = _text_steps(stored, Path(str(loaded.task.cfg.data).split(":")[0]), text)
     place = _device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     # CTranslate2 converts weights in the memory of the CPU, where they were loaded. Therefore the model is moved to its
     # device afterwards.
@@ -111,9 +104,27 @@ def load(
     loaded.model.to(place)
     try:
         check_stored({name: value for name, value in loaded.search.items() if name not in options})
-        return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
+        return TextModel(loaded, text_steps, search_engine)
     except UserError as error:
         raise UserError(f"the search of {path} is not valid: {error}") from error
+
+
+def _text_steps(stored: StoredModel, data: Path, text: str | Path | TextSettings | None) -> Text:
+    """Return the text steps of the caller, of the exported folder, or of the text from which the data was made.
+
+    If they are not known, words are separated by spaces. For a checkpoint, this is logged.
+    """
+    if isinstance(text, TextSettings):
+        return Text(text)
+    steps = read_exported_text(str(stored.path)) if stored.is_export else prepared_text(data, text)
+    if text is not None:
+        compare_text(data, Path(text))
+    elif steps is None and not stored.is_export:
+        logger.warning(
+            f"it is not known how text becomes the tokens of {printable(str(stored.path))}, so it reads words between "
+            "spaces: if a script of preprocess/ wrote its training text, name the folder of that text with --text"
+        )
+    return steps or Text(TOKENS)
 
 
 def _check_paths(path: Any, data: Any, text: Any) -> str:

@@ -19,7 +19,7 @@ from tests.unit.generation.models import ARCHS, ESSAYS, MOSES, build
 from wean_fairseq.checkpoints.loading import Loaded, StoredModel
 from wean_fairseq.errors import UserError
 from wean_fairseq.generation import Generated, TextModel, load
-from wean_fairseq.text import TextSettings
+from wean_fairseq.text import TOKENS, TextSettings
 
 LINES = ["What's the BEST way?", "", "  ", "how do i lose weight", 'who is "Zorblax", the café friend?', "\u200b"]
 TOPICS = ["what how", "", "  ", "friend", "best way café", "\u200b"]
@@ -490,3 +490,14 @@ def test_threads_with_different_models_draw_what_they_draw_alone(tmp_path: Path)
     for thread in threads:
         thread.join()
     assert [found[n] for n in range(len(calls))] == expected
+
+
+def test_unknown_text_steps_of_a_checkpoint_are_reported(tmp_path, monkeypatch, caplog):
+    """The data was copied without the text from which it was made."""
+    built = build(tmp_path, "wean_lstm")
+    monkeypatch.setattr(StoredModel, "load", lambda *_, **__: Loaded(built.model, built.task, built.search_options))
+    (tmp_path / "a.pt").touch()
+    load(tmp_path / "a.pt", text=MOSES)
+    assert caplog.messages == []
+    assert load(tmp_path / "a.pt").text.settings == TOKENS
+    assert f"not known how text becomes the tokens of {tmp_path / 'a.pt'}, so it reads words between" in caplog.text
