@@ -17,9 +17,8 @@ from corpus.reading import Row
 
 DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", "|||": "|||", "^": "carets"}
 DELIMITERS |= {"~": "tildes", "\x01": "the characters \\x01 of Hive"}
-# Shares of the lines that a delimiter has to fit: to be chosen by other signs, and to be named in a note.
-_MOST, _MANY = 0.9, 0.5
-_CERTAIN = 6  # highest rank of a delimiter
+_MOST, _MANY = 0.9, 0.5  # shares of the lines: a delimiter with _MOST has a rank, one with _MANY may be named in a note
+_CERTAIN, _QUOTED, _NEEDED = 5, 4, 2  # ranks of delimiters
 OPEN_MARK, LONE_MARK = "a quotation mark stays open", "a quotation mark closes nothing"
 # Excel writes and reads such a first line
 _SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)
@@ -28,6 +27,9 @@ _MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26
 # Lines after an unclosed quotation mark are read again. After this work, later rows may continue on a few lines only.
 # Work is counted in characters, and each line counts as a number of characters more.
 _MOST_WORK, _WORK_PER_LINE, _FEW_LINES = 1 << 27, 50, 10
+_MOST_CELLS = (
+    1000  # maximum number of cells in a row whose marks are counted, because each is looked up in the whole row
+)
 # While ``csv`` reads, this number is added to an escaped character. The result is a lone surrogate, which cannot occur
 # in UTF-8 text.
 _HIDDEN = 0xDC00
@@ -243,7 +245,7 @@ def _quoted_row(first: str, source: _Lines, dialect: Dialect, evidence: Evidence
         return Row(start, [], OPEN_MARK)
     problem = ""
     text = "\n".join(taken)
-    for cell in cells:
+    for cell in cells[:_MOST_CELLS]:
         if cell and dialect.quote + cell.replace(dialect.quote, dialect.quote * 2) + dialect.quote in text:
             evidence.quoted += 1
             evidence.needed += any(mark in cell for mark in (dialect.delimiter, dialect.quote, "\n"))
@@ -283,99 +285,129 @@ class _Choice(NamedTuple):
     Attributes:
         rank: priority by other signs than ``share``, see ``_rank``.
         share: share of the lines that belong to rows of the same width.
-        tight: share of the occurrences that are neither followed by a space (like punctuation) nor between two digits
-            (like a decimal point).
+        tight: share of the occurrences that are neither followed by a space, like punctuation, nor ``inside``.
+            Punctuation counts half.
+        inside: share of the occurrences between two digits, like a decimal point, or in the ``/~`` of an address.
     """
 
     rank: int
     share: float
     tight: float
+    inside: float
     dialect: Dialect
     evidence: Evidence
+
+    @property
+    def note(self) -> str:
+        """The sentence that this could be the delimiter of the table."""
+        mark, evidence = self.dialect.delimiter, self.evidence
+        line = {"\t": '"sep=" and a tab', "\x01": '"sep=" and the byte 1'}.get(mark, f'"sep={mark}"')
+        fit = 100 * evidence.rows // (evidence.rows + evidence.bad)
+        return (
+            f"{DELIMITERS[mark]} could also be between the cells ({fit}% of the first rows fit): to choose them, put a "
+            f"line with {line} before the table"
+        )
 
 
 def choose_dialect(sample: Sequence[str]) -> tuple[Dialect | None, list[str]]:
     """Choose delimiter, quotation marks and width from the first lines.
 
-    The chosen delimiter makes most lines belong to rows of the same width. If two delimiters are equally good, the one
-    is chosen that is less often used as punctuation or as a decimal point. Between delimiters that fit at least 90 % of
-    the lines, other signs decide first: a tab or "|||" on every line, cells between quotation marks, or known names in
-    the first line.
+    The delimiters that fit at least 90 % of the lines are compared by ``_rank`` first. Otherwise, the delimiter is
+    chosen that makes most lines belong to rows of the same width. If two are equal in this, the one is chosen that is
+    less often used as punctuation or as a decimal point.
 
     Returns:
-        The dialect, or ``None`` if there is no delimiter, and a note about each other delimiter that fits most lines.
+        The dialect, or ``None`` if there is no delimiter, and a note about each other delimiter that is likely.
     """
     separator = _SEPARATOR_LINE.fullmatch(sample[0].strip(" ") if sample else "")
     if separator:
         dialect = _measure(sample, separator[1], skip=1).dialect
         return (dialect if dialect.width > 1 else None), []
     lines = [line for line in sample if line.strip()]
-    text = "\n".join(lines)
-    marks = [mark for mark in DELIMITERS if mark in (text.replace("|||", "") if mark == "|" else text)]
+    counts = {mark: sum(line.count(mark) for line in lines) for mark in DELIMITERS}
+    counts["|"] -= 3 * counts["|||"]
+    if counts["|"] < counts["|||"]:
+        counts["|"] = 0
+    marks = [mark for mark, number in counts.items() if number]
     choices = [choice for choice in (_measure(sample, mark) for mark in marks) if choice.dialect.width > 1]
     if not choices:
         return None, []
-    ranked = [choice._replace(rank=_rank(choice, lines, marks)) for choice in choices if choice.share >= _MOST]
-    best = max([*choices, *ranked], key=itemgetter(slice(3)))
-    notes = []
-    for _, share, _, dialect, _ in choices:
-        is_likely = share >= _MOST and not dialect.spaced if best.rank == _CERTAIN else share >= _MANY
-        if is_likely and dialect.delimiter not in best.dialect.delimiter:
-            line = '"sep=" and a tab' if dialect.delimiter == "\t" else f'"sep={dialect.delimiter}"'
-            notes.append(
-                f"warning: {DELIMITERS[dialect.delimiter]} also fit {int(100 * share)}% of the first lines; if they "
-                f"separate the cells, put a line with {line} before the table"
-            )
-    return best.dialect, notes
+    choices = [
+        choice._replace(rank=_rank(choice, lines, marks)) if choice.share >= _MOST else choice for choice in choices
+    ]
+    best = max(choices, key=itemgetter(slice(3)))
+    if best.rank == 0 and best.dialect.spaced:  # a title and all sentences may have a comma, while the title has no tab
+        tabs = (choice for choice in choices if choice.dialect.delimiter == "\t" and choice.share >= _MOST)
+        best = next((choice for choice in tabs if not _splits_quotes(lines, "\t")), best)
+    has_names = _separates_names(lines[0], best.dialect, marks)
+    return best.dialect, [choice.note for choice in choices if _is_likely(choice, best, has_names=has_names)]
+
+
+def _is_likely(choice: _Choice, best: _Choice, *, has_names: bool) -> bool:
+    """Return True if another delimiter than the best could be between the cells.
+
+    Decimal points and parts of addresses are not, and beside good signs for the best delimiter, punctuation is not,
+    either. If the best delimiter separates quotation marks or names in the first line, only one with good signs is.
+    """
+    if choice.dialect.delimiter == best.dialect.delimiter or choice.inside > 0.5:
+        return False
+    if best.rank == _QUOTED or has_names:
+        return choice.rank >= _NEEDED
+    rows = choice.evidence.rows
+    fit = rows / max(rows + choice.evidence.bad, 1)
+    if best.rank >= _NEEDED:
+        return fit >= (_MOST if best.rank == _CERTAIN else _MANY) and choice.tight > 0.75
+    return fit >= _MANY
 
 
 def _measure(sample: Sequence[str], delimiter: str, skip: int = 0) -> _Choice:
     """Measure how well a delimiter fits the lines."""
     lines = sample[skip:]
-    number = sum(line.count(delimiter) for line in lines)
+    number = max(sum(line.count(delimiter) for line in lines), 1)
     spaces = sum(line.count(delimiter + " ") for line in lines)
-    decimals = sum(len(re.findall(rf"\d{re.escape(delimiter)}(?=\d)", line)) for line in lines)
+    closing = sum(line.count(delimiter + '" ') for line in lines)  # as in "Well," she said
+    pattern = rf"\d{re.escape(delimiter)}(?=\d)" + "|/~" * (delimiter == "~")
+    inside = sum(len(re.findall(pattern, line)) for line in lines if delimiter in line)
     spaced = delimiter != "\t" and 10 * spaces > 9 * number
     dialect, evidence = _choose_quotes(sample, Dialect(delimiter, spaced=spaced, skip=skip))
     share = round(evidence.lines / max(len(sample), 1), 3)
-    tight = 1.0 if delimiter == "\t" else 1 - (spaces + decimals) / max(number, 1)
-    return _Choice(0, share, tight, dialect, evidence)
+    tight = 1.0 if delimiter == "\t" else 1 - ((spaces + closing) / 2 + inside) / number
+    return _Choice(0, share, tight, inside / number, dialect, evidence)
 
 
 def _rank(choice: _Choice, lines: Sequence[str], delimiters: Sequence[str]) -> int:
-    """Return the priority of a delimiter that fits 90 % of the lines, from the highest to the lowest.
+    """Return the priority of a delimiter that fits 90 % of the lines.
 
-    * 6: tabs or "|||", equally often on every line
-    * 5: nearly all cells are between quotation marks
-    * 4: tabs, as often on the first line as on most lines
-    * 3: quoted cells that contain the delimiter, or known names in the first line
-    * 2: "|||", as often on the first line as on most lines
-    * 1: other delimiters, if they are not followed by spaces
-
-    If tabs or "|||" are inside quotation marks, they have rank 0 or 1.
+    * 5: tabs or "|||", equally often on every line, and not inside quotation marks
+    * 4: nearly all cells are between quotation marks
+    * 3: tabs, as often on the first line as on most lines, and not inside quotation marks
+    * 2: at least 5 % of the rows have a quoted cell that contains the delimiter, or the first line has known names
+    * 1: "|||", as often on the first line as on most lines, and not inside quotation marks
+    * 0: others
     """
     dialect, evidence = choice.dialect, choice.evidence
-    is_sign = dialect.delimiter in ("\t", "|||") and not _splits_quotes(lines, dialect.delimiter)
-    if is_sign and len({line.count(dialect.delimiter) for line in lines}) == 1:
+    is_safe = dialect.delimiter in ("\t", "|||") and not _splits_quotes(lines, dialect.delimiter)
+    if is_safe and len({line.count(dialect.delimiter) for line in lines}) == 1:
         return _CERTAIN
     is_quoted = evidence.quoted >= max(10 * evidence.stray, 1)
     if is_quoted and evidence.quoted >= 0.9 * dialect.width * evidence.rows:
-        return 5
-    fits_first = is_sign and lines[0].count(dialect.delimiter) == dialect.width - 1
+        return _QUOTED
+    fits_first = is_safe and lines[0].count(dialect.delimiter) == dialect.width - 1
     if fits_first and dialect.delimiter == "\t":
-        return 4
-    # In sentences such as "Well, I think so", he said, a space follows the commas.
+        return _NEEDED + 1
+    # Commas with spaces after them are also in sentences that begin with a quotation: "Well, I think so", he said.
     is_needed = is_quoted and not dialect.spaced and 20 * evidence.needed >= evidence.rows
     if is_needed or _separates_names(lines[0], dialect, delimiters):
-        return 3
-    return 2 if fits_first else int(is_sign or not dialect.spaced)
+        return _NEEDED
+    return int(fits_first)
 
 
 def _splits_quotes(lines: Sequence[str], delimiter: str) -> bool:
-    """Return True if a delimiter is usually inside quotation marks."""
+    """Return True if a delimiter is inside quotation marks on at least a tenth of the lines, and on most with marks."""
     numbers = [[cell.count('"') for cell in line.split(delimiter)] for line in lines]
     closed = [counts for counts in numbers if sum(counts) and sum(counts) % 2 == 0]
-    return 2 * sum(any(count % 2 for count in counts) for counts in closed) > len(closed)
+    inside = sum(any(count % 2 for count in counts) for counts in closed)
+    return 2 * inside > len(closed) and 10 * inside >= len(lines)
 
 
 def _separates_names(first: str, dialect: Dialect, delimiters: Sequence[str]) -> bool:

@@ -37,6 +37,7 @@ class Preparation:
 
     Attributes:
         left_out: number of pairs or lines that are in no split, for each reason.
+        hints: sentences about the format of tables that were opened, which may explain a later error.
     """
 
     def __init__(self, output: OutputFolder, options: Any) -> None:
@@ -48,6 +49,7 @@ class Preparation:
         self.leaks = LeakCheck(options.leak_key, options.drop_leaks)
         self.left_out: Counter[str] = Counter()
         self.text_files: list[Path] = []
+        self.hints: dict[Path, list[str]] = {}
 
     def lines(self, path: Path, *, count: bool = True) -> Iterator[str]:
         """Return the lines of a source file unchanged, and record the file in the manifest.

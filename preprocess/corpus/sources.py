@@ -71,7 +71,9 @@ class _Delimited(Source):
             raise UserError(f"{path} is an SQL dump: export the table as CSV or tab-separated text.")
         if sample and sample[0].lstrip().lower().startswith(_MARKUP):
             raise UserError(f"{path} is HTML or XML: export the table as CSV or tab-separated text.")
-        dialect, self.notes = choose_dialect(sample)
+        dialect, others = choose_dialect(sample)
+        self.notes = [f"warning: {sentence}" for sentence in others]
+        preparation.hints[path] = others
         if not any(line.strip() for line in sample):
             raise UserError(f"{path} is empty.")
         if dialect is None:

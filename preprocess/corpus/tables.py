@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import islice
 from math import isfinite
@@ -295,7 +296,8 @@ class PairTable(Pairs):
     def survey(self, *, keep_duplicates: bool = False) -> None:
         """Survey the rows. Add the problems of delimited text to the notes."""
         self.notes += self.source.notes
-        super().survey(keep_duplicates=keep_duplicates)
+        with _with_hints(self.preparation, Path(self.name)):
+            super().survey(keep_duplicates=keep_duplicates)
 
     def facts(self) -> dict[str, Any]:
         """Return the format, header, columns and rows for the manifest."""
@@ -419,14 +421,25 @@ def open_pairs(
         if isinstance(first, AlignedFiles):
             check_sides(first.paths, paths)
         return AlignedFiles(preparation, paths)
-    return PairTable(
-        preparation,
-        paths[0],
-        columns=parse_names(columns) if columns else (),
-        header=header,
-        partly=partly,
-        first=first if isinstance(first, PairTable) else None,
-    )
+    with _with_hints(preparation, paths[0]):
+        return PairTable(
+            preparation,
+            paths[0],
+            columns=parse_names(columns) if columns else (),
+            header=header,
+            partly=partly,
+            first=first if isinstance(first, PairTable) else None,
+        )
+
+
+@contextmanager
+def _with_hints(preparation: Preparation, path: Path) -> Iterator[None]:
+    """Add to errors that another delimiter than the chosen one is likely. Those errors may come from the wrong one."""
+    try:
+        yield
+    except UserError as error:
+        hints = "".join(f" {hint[0].upper()}{hint[1:]}." for hint in preparation.hints.get(path, ()))
+        raise UserError(f"{error}{hints}") from error
 
 
 def _as_text(value: Any) -> str | None:
