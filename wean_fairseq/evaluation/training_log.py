@@ -26,7 +26,7 @@ _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
 _SEED = re.compile(r"""['"]seed['"]: (\d+)""")
 _PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]{0,30})")
 _MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d{1,18})""")
-_COMMIT = re.compile(r"training with wean_fairseq at commit ([0-9a-f]{40}(?:-dirty)?)$")  # see host/training.py
+_COMMIT = re.compile(r"training with wean_fairseq at commit (unknown|[0-9a-f]{40,64}(?:-dirty)?)$")
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _LIMIT = re.compile(
     r"Stopping training due to \w+: \S+ >=? (max_update|stop_time_hours): |and --(max-update|stop-time-hours) is "
@@ -76,7 +76,7 @@ class TrainingLog:
         limit: the option that ended the training, ``--max-update`` or ``--stop-time-hours``. Empty = neither.
         max_epoch: value of ``--max-epoch`` in the last run, or None if there is no limit.
         threads: number of torch's threads, if the task logs it.
-        commit: commit of wean_fairseq in the last run, if the log names it. ``-dirty`` means that files were changed.
+        commit: commit of wean_fairseq in the last run, if the log names it. ``-dirty`` = with changed files.
         cpu_seconds: CPU time of the training processes so far, if the task logs it.
         train: the lines within epochs.
         ends: for each epoch, the number of updates at its end, and the seconds that its updates took (forward,

@@ -77,8 +77,8 @@ def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], 
     """
     if trainer not in _started:
         _started.add(trainer)
-        if trainer.is_data_parallel_master and (commit := revision.commit()) != revision.UNKNOWN:
-            _train.info(f"training with wean_fairseq at commit {commit}")
+        if trainer.is_data_parallel_master:
+            _train.info(f"training with wean_fairseq at commit {revision.commit()}")
     updates = trainer.get_num_updates()
     if updates > 0 and trainer.get_lr() == 0 and trainer.is_data_parallel_master and trainer not in _ended_schedules:
         _ended_schedules.add(trainer)

@@ -52,7 +52,7 @@ def describe_training(folder: Path) -> dict[str, Any]:
     """Return the options, best validation and cost of a training, and the conditions on which these numbers depend.
 
     For logs of older versions, ``cpu_seconds`` is None. In that case, the number of threads is read from the
-    environment. If the log does not name the commit, it is the present one.
+    environment, and ``commit`` is the present commit.
 
     Raises:
         UserError: if the log contains no validation, or lacks the metric that selects the checkpoint.
