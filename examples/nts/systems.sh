@@ -4,8 +4,8 @@
 #   WORD2VEC  global vectors of nts_w2v: Google News, 300 wide, as text (default: learnt from both sides of the training text)
 #   GLOVE     vectors of enc_dec_a: GloVe 840B, 300 wide (default: learnt from both sides of the training text)
 #   SIZE      paper (default), small: NTS with 256 units and embeddings of 150 + 100, for a CPU, or equal: all systems
-#             WIDTH (128) wide, with dropout 0.3 and the optimiser of all_systems.sh. The reward models of DRESS keep
-#             their sizes and dropout, and its training with rewards uses SGD with batches of 16.
+#             WIDTH (128) wide, with dropout 0.3 and the optimiser of all_systems.sh. DRESS is trained
+#             with rewards by SGD with batches of 16, and its reward models keep their sizes and dropout.
 #   CUTOFF    words seen at most this number of times are <unk> to enc_dec_a, as in its authors' code (default: 4; PWKP 3)
 #   REWARD_EPOCHS  epochs of DRESS after those of enc_dec_a, as in its authors' code (default: 18)
 #   RERANK    systems that are also searched with the re-ranking of NTS, as in RERANK="nts nts_w2v"

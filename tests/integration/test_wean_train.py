@@ -214,7 +214,7 @@ def test_more_epochs_replace_the_model(site: Path, trained: tuple[Path, str, str
     assert "epochs = 3" in (folder / "longer" / "run.toml").read_text(encoding="utf-8")
     before = (folder / "longer" / "run.toml").read_bytes()
     said = wean_train(site, folder, *arguments[:-1], 1)[1]
-    assert "done before with --epochs 3; --epochs 1 is ignored" in said
+    assert "done before with --epochs 3, and --epochs 1 changes nothing" in said
     assert (folder / "longer" / "run.toml").read_bytes() == before
 
 

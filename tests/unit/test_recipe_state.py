@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from wean_fairseq.storage.run_settings import is_settings
+from wean_fairseq.training.state import record_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 LIB = ROOT / "examples" / "lib"
@@ -456,6 +457,15 @@ def test_vectors_of_the_run_are_not_looked_up_in_a_folder_named_run(tmp_path):
         (folder / "RUN" / "vectors.txt").write_text(f"a {number}\n")
         assert bash(folder, script, RUN=str(tmp_path / "run")).stdout == "same\n"
         (tmp_path / "run" / "nts" / "checkpoint_last.pt").write_text("")
+
+
+def test_vectors_in_a_users_folder_of_that_name_are_hashed(tmp_path, monkeypatch):
+    """Only recipes write RUN for their run directory. wean-train keeps the user's relative path."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "RUN").mkdir()
+    (tmp_path / "RUN" / "vectors").write_text("a 1\n")
+    record_settings(tmp_path / "w" / "command", ["--embedding-file RUN/vectors"])
+    assert "SHA-256 of vectors=" in (tmp_path / "w" / "command").read_text()
 
 
 def test_a_deleted_file_of_an_option_is_named(tmp_path):

@@ -24,7 +24,7 @@ class _Manifest(Struct):
     """The part of a manifest with the checksums of the files that a script wrote and read.
 
     Attributes:
-        text: the text steps, if the script prepares text. A script that only rearranges prepared text records none.
+        text: the text steps, if the script prepares text. A script that rearranges prepared text has no such entry.
     """
 
     files: dict[str, PreparedFile] = {}
@@ -35,8 +35,8 @@ class _Manifest(Struct):
 def compare_text(data: Path, text: Path) -> None:
     """Log a warning if the training text in a folder is not the text from which the data of a training was created.
 
-    The number of pairs and the first 1,000 sentences are compared, as far as they can be read. Data in another form
-    that a script made from this text, such as the pairs of FSET, is not compared.
+    The number of pairs and the first 1,000 sentences are compared. If a file cannot be read, they are not compared.
+    Data in another form that a script made from this text, such as the pairs of FSET, is not compared, either.
 
     Args:
         data: directory that fairseq-preprocess wrote.
@@ -51,8 +51,8 @@ def compare_text(data: Path, text: Path) -> None:
         difference = difference or _other_sentence(data, text)
     if difference:
         logger.warning(
-            f"{difference}: if {text} is another text, the model reads other tokens than in its training, so name the "
-            "text of this data"
+            f"{difference}: name the text of this data, because with another one the model reads other tokens than in "
+            "its training"
         )
 
 
@@ -86,7 +86,7 @@ def _other_sentence(data: Path, text: Path) -> str:
 
 
 def _was_made_from(data: Path, text: Path) -> bool:
-    """Return True if the text of the data is the text in a folder in another form, which a script made from it."""
+    """Return True if a script rearranged the text in a folder, and the data was made from the result."""
     origin = text_of_data(data, quiet=True)
     with suppress(OSError, ValueError, ValidationError):
         made = convert(read_json(origin / MANIFEST), _Manifest) if origin else _Manifest()

@@ -272,7 +272,7 @@ class TrainingRun:
         trained = _read_mark(mark).strip()
         if _EPOCHS.fullmatch(trained) and int(trained) >= (given.epochs or 0):
             fewer = int(trained) > (given.epochs or 0)
-            ignored = f" with --epochs {trained}; --epochs {given.epochs} is ignored" if fewer else ""
+            ignored = f" with --epochs {trained}, and --epochs {given.epochs} changes nothing" if fewer else ""
             say(f"training {self.arch}: done before{ignored}")
             self.settings = structs.replace(given, epochs=int(trained))  # the settings of the model
             return

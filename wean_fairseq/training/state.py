@@ -31,7 +31,7 @@ _LIMITS = {"--stop-time-hours"}  # options that may change, because they only en
 _READ = re.compile(
     r"--(embedding-file|[a-z-]*vectors|(en|de)coder-embed-path|base-checkpoint|auto-encoder|language-model)"
 )
-_OWN = "RUN/"  # recipes write this for their run directory, whose files they check themselves
+_OWN = "RUN/"  # beginning of paths in the run directory of a recipe. The recipe checks these files itself.
 CHANGED = 3  # exit status if settings have changed
 # names of files, and of folders, in a work folder
 _FILE = re.compile(r"settings|command|published|\.trained|.*\.(json|jsonl|md|source|log|out|txt|pt|src|tgt|lock)")
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         # a file name may not be valid UTF-8
         given = standard_input().buffer.read().decode("utf-8", errors="backslashreplace")
         lines = [line for line in given.split("\n") if line]  # a file name may contain U+2028 and the like
-        changes = record_settings(args.file, lines + input_lines(args.input), check=args.check)
+        changes = record_settings(args.file, lines + input_lines(args.input), check=args.check, own=_OWN)
     except (OSError, UserError) as error:
         print_text(f"{sentence_of(error) or error}\n")
         return 2
@@ -72,17 +72,18 @@ def option_lines(options: Sequence[str]) -> list[str]:
     return sorted(lines)
 
 
-def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str:
+def record_settings(file: Path, lines: list[str], *, check: bool = False, own: str = "") -> str:
     """Record settings, or compare them with the recorded ones. Return the changes, or an empty text if there are none.
 
     Args:
         file: file that records the settings.
         lines: one ``NAME=VALUE`` or ``--option value`` per line.
         check: only compare, and write nothing.
+        own: beginning of the names of files that are not hashed. Empty = all are hashed.
     """
     earlier = read_regular(file).decode("utf-8", errors="replace") if file.is_file() else ""
     if not earlier or HASH in earlier or not is_used(file.parent):  # earlier versions recorded no SHA-256 here
-        lines = lines + input_lines(_option_files(lines))
+        lines = lines + input_lines(_option_files(lines, own))
     lines = [printable(line) for line in lines]  # a file name may contain line breaks
     changes = compare_settings(file, lines)
     if changes and is_used(file.parent):
@@ -93,11 +94,11 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
     return ""
 
 
-def _option_files(lines: Sequence[str]) -> list[Path]:
+def _option_files(lines: Sequence[str], own: str) -> list[Path]:
     """Return the files with word vectors or models that the options name. The name follows ``=`` or a space."""
     options = (re.split("[ =]", line, maxsplit=1) for line in lines if line.startswith("--"))
     names = [value for name, *values in options if _READ.fullmatch(name) for value in values]
-    outside = [name for name in names if not name.startswith(_OWN)]
+    outside = [name for name in names if not (own and name.startswith(own))]
     return [Path(name) for name in outside if os.path.isfile(name)]  # noqa: PTH113 - Path.is_file raises for long names
 
 

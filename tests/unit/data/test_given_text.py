@@ -47,7 +47,7 @@ def test_only_another_text_is_reported(prepare, tmp_path, caplog, options):
         caplog.clear()
         other = prepare(name, *{"lower": ("--specials", "keep", "--lowercase"), "escaped": ()}[name])
         compare_text(tmp_path / "bin", other)
-        assert f"line {line} of {other / 'train.src'} differs from the data in {tmp_path / 'bin'}: if" in caplog.text
+        assert f"line {line} of {other / 'train.src'} differs from the data in {tmp_path / 'bin'}: name" in caplog.text
 
 
 @pytest.mark.parametrize("damaged", [False, True])
