@@ -5,7 +5,7 @@ The verdict on every claim in docs/replication.toml follows from the numbers in 
 
 python scripts/replication.py             # after a new result
 python scripts/replication.py --check     # change nothing, fail if the page is out of date; `make lint` runs it
-python scripts/replication.py --counts    # print the numbers of verdicts for the README, write nothing
+python scripts/replication.py --counts    # print the numbers of verdicts, write nothing
 """
 
 import argparse
@@ -199,11 +199,13 @@ def at(content: Any, keys: list[str]) -> Any:
 
 
 def compare_sizes(item: dict[str, Any]) -> Outcome:
-    """Build two output layers, and compare their numbers of parameters."""
+    """Build two output layers, and compare their numbers of parameters with the published numbers, in millions."""
     high, low = (count_parameters(item[side], item["words"], item["width"]) for side in ("above", "below"))
     where = f"{item['words']:,} words, width {item['width']}"
     text = f"{where}: {item['above']} {high / 1e6:.2f} M, {item['below']} {low / 1e6:.2f} M"
-    return Outcome(verdicts.HOLDS if high > low else verdicts.NOT, text)
+    text += f", published {item['published'][0]:g} M and {item['published'][1]:g} M"
+    enough = (high - low) / 1e6 >= (item["published"][0] - item["published"][1]) / 2
+    return Outcome((verdicts.HOLDS if enough else verdicts.DIRECTION) if high > low else verdicts.NOT, text)
 
 
 def judge_claim(
@@ -269,7 +271,7 @@ def read_claims() -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def counts(claims: list[dict[str, Any]]) -> str:
-    """Return a sentence for the README with the numbers of verdicts on the papers' claims."""
+    """Return a sentence with the numbers of verdicts on the papers' claims."""
     numbers = Counter(claim["verdict"] for claim in claims if claim["paper"] != OWN)
     parts = [f"{numbers[verdict]} {verdict}" for verdict in verdicts.VERDICTS if numbers[verdict]]
     return f"Of {numbers.total()} claims: {', '.join(parts)}."

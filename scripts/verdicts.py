@@ -8,7 +8,7 @@ judged in three steps:
 1. `find_obstacles` looks for reasons why the runs allow no conclusion. For example, trainings may be incomplete, their
    budgets may differ, or there may be fewer than three runs. A comparison with such a reason is undecided, even if
    its difference is large.
-2. `measure` computes the difference of the means over runs, its standard error and its p-value. The p-values of all
+2. `measure` computes the difference of the means over runs, its 95 % interval and its p-value. The p-values of all
    comparisons of a paper are corrected together by Holm's method.
 3. `judge` compares the difference and its 95 % interval with 0 and with half of the published difference.
 """
@@ -26,6 +26,7 @@ from typing import Any
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.score_file import SIGNIFICANT
+from wean_fairseq.evaluation.significance import runs_interval
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -68,8 +69,8 @@ class Measured:
         scores: means over runs, first of the system that should be above, then of the other system.
         deviations: standard deviations over runs. None if there is only one run.
         runs: number of runs of each system.
-        error: standard error of the difference, over sentences and runs.
-        run_error: standard error of the difference, over runs only. 0 if a system has only one run.
+        half: half of the width of the difference's 95 % interval.
+        run_error: standard error of the difference, over runs only. 0 if both systems have only one run.
         p_value: p-value of the paired test if there is one, otherwise computed from the 95 % intervals.
     """
 
@@ -77,7 +78,7 @@ class Measured:
     scores: tuple[float, float]
     deviations: tuple[float | None, float | None]
     runs: tuple[int, int]
-    error: float
+    half: float
     run_error: float
     p_value: float
 
@@ -88,7 +89,7 @@ class Measured:
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the difference."""
-        return self.difference - _HALF * self.error, self.difference + _HALF * self.error
+        return self.difference - self.half, self.difference + self.half
 
     def is_significant(self, p_value: float) -> bool:
         """Return True if the difference is significant with this (corrected) p-value."""
@@ -305,25 +306,37 @@ def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
     runs = [[score for cell in side for score in cell.get("runs", [cell["score"]])] for side in cells]
     halves = [statistics.mean((cell["ci"][1] - cell["ci"][0]) / 2 for cell in side) for side in cells]
     deviations = [statistics.stdev(scores) if len(scores) > 1 else None for scores in runs]
-    run_error = math.hypot(*((deviations[i] or 0.0) / math.sqrt(len(runs[i])) for i in (0, 1)))
     high, low = (statistics.mean(scores) for scores in runs)
-    error, tested = math.hypot(*halves) / _HALF, paired_p(comparison, metric)
-    if tested is None:
-        p_value = 2 * _NORMAL.cdf(-abs(high - low) / error) if error else float(high == low)
-    else:
-        p_value = tested
-        # Only the paired test considers that both systems were scored on the same sentences, so its error may be
-        # smaller.
-        error = min(error, abs(high - low) / -_NORMAL.inv_cdf(tested / 2)) if tested < 0.5 else error
+    half, p_value = math.hypot(*halves), paired_p(comparison, metric)
+    if p_value is None:
+        p_value = 2 * _NORMAL.cdf(-abs(high - low) * _HALF / half) if half else float(high == low)
+    elif max(map(len, runs)) == 1 and p_value < 0.5:
+        # Only the paired test considers that both systems were scored on the same sentences, so its interval may be
+        # smaller. For several runs, the p-value is that of a t test with unknown degrees of freedom.
+        half = min(half, abs(high - low) * _HALF / -_NORMAL.inv_cdf(p_value / 2))
+    run_error, run_half = over_runs(runs)
     return Measured(
         metric,
         (high, low),
         (deviations[0], deviations[1]),
         (len(runs[0]), len(runs[1])),
-        max(error, run_error),
+        max(half, run_half),
         run_error,
         p_value,
     )
+
+
+def over_runs(runs: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return the standard error of the difference of two means over runs, and half of its 95 % interval.
+
+    The interval is that of Welch's t test. Both are 0 if no system has several runs.
+    """
+    variances = [statistics.variance(scores) / len(scores) if len(scores) > 1 else 0.0 for scores in runs]
+    error = math.sqrt(sum(variances))
+    if not error:
+        return 0.0, 0.0
+    doubt = sum(one**2 / (len(scores) - 1) for one, scores in zip(variances, runs, strict=True) if one)
+    return error, runs_interval(0.0, error, error**4 / doubt)[1]
 
 
 def paired_p(comparison: dict[str, Any], metric: str) -> float | None:

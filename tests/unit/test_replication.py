@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("replication", ROOT / "scripts" / "replication.py")
@@ -114,6 +115,14 @@ def test_the_error_over_runs_outweighs_the_test_on_sentences(write):
     measured = verdicts.measure(COMPARISON, "bleu")
     assert measured.run_error == pytest.approx((9 / 3 + 0.01 / 3) ** 0.5)
     assert not measured.is_significant(0.0001)  # 3.0 is less than two standard errors, 2 * 1.73
+
+
+def test_the_interval_over_runs_is_that_of_welchs_test(write):
+    """The expected interval is that of scipy's ttest_ind with unequal variances."""
+    runs = [30.0, 33.0, 36.0], [29.0, 30.0, 30.5, 30.5]
+    write(new=runs[0], old=runs[1], half=0.1)
+    expected = stats.ttest_ind(*runs, equal_var=False).confidence_interval(0.95)
+    assert verdicts.measure(COMPARISON, "bleu").interval == pytest.approx((expected.low, expected.high))
 
 
 def test_fewer_than_three_runs_are_undecided(write):
@@ -345,9 +354,10 @@ def test_numbers_of_trainings_are_compared_by_their_ratio(write, tmp_path):
 
 def test_parameters_are_counted():
     """WEAN's concat has 2 d^2 + d = 131,328 parameters at width 256 (its Table 5 prints 0.13 M)."""
-    fewer = {"words": 50_000, "width": 256, "above": "linear", "below": "concat"}
+    fewer = {"words": 50_000, "width": 256, "above": "linear", "below": "concat", "published": [12.8, 0.13]}
     assert judge(fewer)[0] == "holds"
-    assert replication.compare_sizes(fewer).text.endswith("concat 0.13 M")
+    assert "concat 0.13 M, published 12.8 M and 0.13 M" in replication.compare_sizes(fewer).text
+    assert judge(fewer | {"published": [30.0, 0.13]})[0] == "direction only"
     assert judge(fewer, proxy="something else is counted")[0] == "undecided"
 
 
