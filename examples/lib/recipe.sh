@@ -373,6 +373,7 @@ generate() {
   read -ra flags <<<"${SEARCH_FLAGS:-}"
   if decoded "$system" "$set" "$@"; then
     say "decoding $set with $system: done before"
+    [[ -s $folder/search.txt ]] || store_search "$folder" "$set" "$@"
     return
   fi
   need_gpus
@@ -387,15 +388,21 @@ generate() {
     --batch-size 64 --no-progress-bar "$@" "${flags[@]}" ||
     stopped "decoding" "$folder/$set.err" "$folder/$set.log.part"
   mv "$folder/$set.log.part" "$folder/$set.log"
-  # The search of the first decoded set is stored next to the checkpoint, for later use
-  # (wean_fairseq/storage/search.py).
+  store_search "$folder" "$set" "$@"
+  { sha256sum <"$folder/$set.log" && sha256sum <"$folder/checkpoint_best.pt"; } | write_state "$folder/$set.sha256"
+  kept_search "$@" | write_state "$folder/$set.search"
+}
+
+# store_search FOLDER SET ARGUMENTS...: store the search of the first decoded set next to the checkpoint in FOLDER, for
+# later use (wean_fairseq/storage/search.py).
+store_search() {
+  local folder=$1 set=$2
+  shift 2
   [[ -s $folder/search.set ]] || write_state "$folder/search.set" <<<"$set"
   if cmp -s -- "$folder/search.set" - <<<"$set"; then
     search_arguments "$@" | write_state "$folder/search.txt"
     tool wean-checksum "$folder/search.txt" >/dev/null
   fi
-  { sha256sum <"$folder/$set.log" && sha256sum <"$folder/checkpoint_best.pt"; } | write_state "$folder/$set.sha256"
-  kept_search "$@" | write_state "$folder/$set.search"
 }
 
 # tool COMMAND...: run a command, and show its messages only if it fails (importing fairseq always prints a message).

@@ -61,7 +61,7 @@ train wean_lstm wean_lstm --embed-dim 192 --hidden-size 192 --dropout 0.15 "${we
 test_of_text test
 generate wean_lstm test --beam 5 --max-len-b 40
 
-if [[ ! -f $RUN/test.json || ! $RUN/scores.txt -nt $RUN/wean_lstm/test.log ]]; then
+if [[ ! -s $RUN/test.json || ! -s $RUN/scores.txt || ! $RUN/scores.txt -nt $RUN/wean_lstm/test.log ]]; then
   tool wean-evaluate --generated WEAN="$RUN/wean_lstm/test.log" --src "$RUN/text-test/test.src" \
     --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --overwrite --decoded --quiet \
     >"$RUN/scores.txt.part"
@@ -94,14 +94,14 @@ report() {
   tool wean-plot curves WEAN="$RUN/wean_lstm/train.log" --metric loss bleu --training --output "$RUN/curve" --overwrite
 }
 
-if [[ ! $RUN/report.txt -nt $RUN/scores.txt || ! $RUN/report.txt -nt $RUN/model.sources ]]; then
+if [[ ! -s $RUN/report.txt || ! $RUN/report.txt -nt $RUN/scores.txt || ! $RUN/report.txt -nt $RUN/model.sources ]]; then
   say "results: writing $RUN/report.txt"
   samples test 10 >/dev/null
   report >"$RUN/report.txt.part"
   mv "$RUN/report.txt.part" "$RUN/report.txt"
 fi
 printable <"$RUN/report.txt"
-if [[ ! $RUN/report/report.html -nt $RUN/report.txt ]]; then
+if [[ ! -s $RUN/report/report.html || ! $RUN/report/report.html -nt $RUN/report.txt ]]; then
   tool wean-report "$RUN" --output "$RUN/report" >"$RUN/report.log"
 fi
 say "report: $RUN/report/report.html"

@@ -260,6 +260,12 @@ def test_a_test_set_is_decoded_anew_by_another_search(run, tmp_path):
     plain = {"search_preset": "wean", "replace_unk": True, "beam": 5}
     penalised = plain | {"unkpen": 2}
     assert found == [plain, penalised, penalised, plain, plain, plain | {"beam": 8}]
+    stored = tmp_path / "run/first/search.txt"
+    for damage in (stored.unlink, lambda: stored.write_bytes(b"")):
+        damage()
+        assert run(DECODED=searches, BEAM=8, PLAIN=1).returncode == 0
+        assert kept_search(tmp_path / "run/first/checkpoint_best.pt") == plain | {"beam": 8}
+    assert len(searches.read_text(encoding="utf-8").splitlines()) == 7, "the stored outputs were decoded again"
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

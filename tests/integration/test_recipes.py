@@ -213,6 +213,8 @@ def test_quickstart_and_again(tmp_path):
     assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
     again = run_recipe("quickstart", tmp_path / "run", SMOKE=1)
     assert again.stdout.count("done before") == 5
+    (tmp_path / "run" / "report.txt").write_text("", encoding="utf-8")
+    again = run_recipe("quickstart", tmp_path / "run", SMOKE=1)
     assert again.stdout.split("== Ten")[1] == done.stdout.split("== Ten")[1]
     # The model folder and the report follow a new training.
     model = tmp_path / "run" / "model" / "model.safetensors"
