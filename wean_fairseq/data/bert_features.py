@@ -27,7 +27,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
-from ..errors import UserError
+from ..errors import UserError, printable
 from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio, import_optional
 from ..storage import archive
 from ..storage.data_files import check_prepared
@@ -54,6 +54,7 @@ _TOKENIZER_FILES = (
 )
 # weight files: transformers loads the files of the first pattern that has a match
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_IMPLEMENTATIONS = ("eager", "sdpa")  # of the attention, by torch alone
 _LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # maximum sizes in bytes
 # Maximum number of bytes in the weight files for each counted parameter. About a third of a model's parameters is not
 # counted.
@@ -287,6 +288,7 @@ def load_transformer(path: str) -> tuple[Any, Any]:
         UserError: if the tokenizer or the model cannot be loaded. Call ``model_files`` first, because it checks the
             files.
     """
+    _check_requests(Path(path, "config.json"))
     hide_broken_torchaudio()
     transformers = import_optional("transformers")
     try:
@@ -334,6 +336,28 @@ def load_transformer(path: str) -> tuple[Any, Any]:
             "model has no spare rows, its vocabulary has lost lines; compare it with the original"
         )
     return tokenizer, model.eval().requires_grad_(False)
+
+
+def _check_requests(path: Path) -> None:
+    """Refuse a config.json that asks transformers for other software than torch.
+
+    An implementation of the attention with the name of a repository would be downloaded and run.
+    """
+    try:
+        found = [read_json(path, _LARGEST_CONFIG)]
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}): give the config.json of a model.") from error
+    while found:
+        value = found.pop()
+        if isinstance(value, dict):
+            for name, entry in value.items():
+                is_foreign = "implementation" in name and entry not in (None, True, False, *_IMPLEMENTATIONS)
+                if is_foreign or (name == "quantization_config" and entry):
+                    raise UserError(
+                        f"{path} asks for other software than torch by its entry {printable(name)}, which this command "
+                        "does not load: remove the entry, or give another model."
+                    )
+        found += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _foreign(folder: Path) -> str:

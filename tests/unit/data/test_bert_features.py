@@ -379,6 +379,26 @@ def test_code_in_a_directory_is_not_run_whatever_the_standard_input_says(copy, t
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("load", [bert_features.load_transformer, embeddings.load_model.__wrapped__])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"_attn_implementation": "kernels-community/flash-attn2"},
+        {"attn_implementation": {"": "flash_attention_2"}},
+        {"text_config": {"_experts_implementation": "evil/evil"}},
+        {"quantization_config": {"quant_method": "fbgemm_fp8"}},
+    ],
+)
+def test_other_software_than_torch_is_refused(copy, entry, load):
+    """With the library kernels, transformers would download the implementation of the attention, and run it."""
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"_attn_implementation": "sdpa"}))
+    load(str(copy))
+    (copy / "config.json").write_text(json.dumps(config | entry))
+    with pytest.raises(UserError, match=r"config\.json asks for other software than torch by its entry "):
+        load(str(copy))
+
+
 def test_a_missing_library_is_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert_refused(folder, r"this needs transformers, which is not installed: pip install 'wean-fairseq\[bert\]'")
