@@ -33,6 +33,7 @@ from ..storage.files import (
     copy_into,
     is_utf8,
     read_regular,
+    remove_partial,
     sha256_of,
     whole_folder,
     write_text,
@@ -116,6 +117,7 @@ def export(
     """
     folder = Path(folder).resolve()
     check_no_reference("the folder", folder)
+    remove_partial(folder.parent, folder.name)
     _check_free(folder, overwrite, documents or {})
     note = without_folders(note)
     state = _read_complete(checkpoint)

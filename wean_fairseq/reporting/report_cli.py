@@ -235,7 +235,7 @@ def _check_folder(folder: Path) -> None:
     """Raise ``UserError`` if a file to write is a link, was not written by wean-report, or cannot be written."""
     figures, pages = folder / "figures", [folder / "report.md", folder / "report.html"]
     there = [path for path in (*pages, figures) if os.path.lexists(path)]
-    ours = [path for path in there if path.is_file() and _MADE_BY.search(read_bytes(path))]
+    ours = [path for path in there if path.is_file() and (_MADE_BY.search(content := read_bytes(path)) or not content)]
     foreign = [path for path in (*there, *figures.glob("*")) if path.is_symlink()]
     foreign += [path for path in there if path not in ours and not (ours and path == figures and figures.is_dir())]
     if foreign:

@@ -218,6 +218,14 @@ def test_a_mistake_is_one_sentence(tmp_path, capsys):
     assert "wean-report: error: " in capsys.readouterr().err
 
 
+def test_an_emptied_report_is_written_again(tmp_path):
+    run, out = make_run(tmp_path / "run"), tmp_path / "out"
+    report(out, run)
+    (out / "report.html").write_text("")
+    report(out, run)
+    assert (out / "report.html").stat().st_size > 0
+
+
 @pytest.mark.parametrize("kind", ["file", "link", "figures", "linked figure"])
 def test_only_an_older_report_is_replaced(tmp_path, capsys, kind):
     run, out = make_run(tmp_path / "run"), tmp_path / "out"
