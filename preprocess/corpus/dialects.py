@@ -37,6 +37,7 @@ _LETTERS = {"n": "\n", "t": "\t", "0": ""}
 _ESCAPE = re.compile(r"""\\([\\"'\t,;|])""")
 _ESCAPE_OR_LETTER = re.compile(r"""\\([\\"'\t,;|nt0])""")
 _ANY_ESCAPE, _ESCAPED = re.compile(r"\\(.?)"), frozenset(["", *"\\\"'\t,;|nt0rbZN"])
+_WINDOWS = re.compile(r":\\(?!\\)")  # in a Windows path, unless the backslash is escaped
 _SURROGATE = re.compile(f"[{chr(_HIDDEN)}-{chr(_HIDDEN + 127)}]")
 csv.field_size_limit(_MOST_CHARACTERS)
 
@@ -181,9 +182,9 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
         else:
             row = Row(start, line.split(dialect.delimiter))
             if "\\" in line:
-                evidence.other_escapes += sum(
-                    escaped not in _ESCAPED for escaped in _ANY_ESCAPE.findall(line)
-                ) + line.count(":\\")
+                evidence.other_escapes += sum(escaped not in _ESCAPED for escaped in _ANY_ESCAPE.findall(line)) + len(
+                    _WINDOWS.findall(line)
+                )
                 evidence.marks = True
             evidence.marks = evidence.marks or '"' in line
         if not row.problem and dialect.width and len(row.value) != dialect.width:

@@ -132,6 +132,10 @@ GOOD = {
         [(a + "\nTwo\tcell", b) for a, b in PAIRS],
     ),
     "paths of Windows": (joined(PATHS, "\t"), PATHS),
+    "escaped paths of Windows": (
+        written([(f'{a} "new" C:\\dir', b) for a, b in PAIRS], delimiter="\t", doublequote=False, escapechar="\\"),
+        [(f'{a} "new" C:\\dir', b) for a, b in PAIRS],
+    ),
     "formulas": (joined(FORMULAS, "\t"), FORMULAS),
     "JSON lines": (json_lines(objects(MARKED)), MARKED),
     "JSON lines with additional numbers": (json_lines([{"n": 1, **row} for row in objects(MARKED)]), MARKED),
