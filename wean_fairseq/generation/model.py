@@ -16,6 +16,7 @@ import threading
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, overload
 
 import torch
@@ -144,7 +145,7 @@ class TextModel:
         kind = type(self.model)
         return self._arch or next((name for name, model in MODEL_REGISTRY.items() if model is kind), kind.__name__)
 
-    @property
+    @cached_property  # this and ``longest`` are read for every line, and the settings of a task are slow
     def reads_topics(self) -> bool:
         """Return True if the model's source consists of topic words."""
         return hasattr(self.task.cfg, "max_topics")
@@ -169,7 +170,7 @@ class TextModel:
         """Return True if the model computes granularities of words."""
         return capabilities_of(self.model).granular_from > 0
 
-    @property
+    @cached_property
     def longest(self) -> int:
         """Maximum number of words or topics that the model reads."""
         maximum = resolve_max_positions(self.task.max_positions(), self.model.max_positions())

@@ -167,9 +167,8 @@ class TrainingRun:
         state.check_entries(work)
         # The last run may have been killed after it had written the folder.
         unfinished = f"\n{_unfinished(folder, _read_mark(folder / FILE))}\n"
-        is_ours = self._published == _checksums_of(folder) != "" or (
-            _read_mark(self.work / "published").endswith(unfinished)
-        )
+        is_ours = _read_mark(self.work / "published").endswith(unfinished)
+        is_ours = is_ours or self._published == _checksums_of(folder) != ""
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")
         for place in (folder.absolute(), work.absolute()):
@@ -271,9 +270,8 @@ class TrainingRun:
         mark = self.system / ".trained"
         trained = _read_mark(mark).strip()
         if _EPOCHS.fullmatch(trained) and int(trained) >= (given.epochs or 0):
-            fewer = int(trained) > (given.epochs or 0)
-            ignored = f" with --epochs {trained}, and --epochs {given.epochs} changes nothing" if fewer else ""
-            say(f"training {self.arch}: done before{ignored}")
+            fewer = f" with --epochs {trained}, and --epochs {given.epochs} changes nothing"
+            say(f"training {self.arch}: done before{fewer * (int(trained) > (given.epochs or 0))}")
             self.settings = structs.replace(given, epochs=int(trained))  # the settings of the model
             return
         say(f"training {self.arch} (stop it and start again as you like; log: {self.system / 'train.log'})")
