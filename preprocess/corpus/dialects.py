@@ -27,9 +27,7 @@ _MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26
 # Lines after an unclosed quotation mark are read again. After this work, later rows may continue on a few lines only.
 # Work is counted in characters, and each line counts as a number of characters more.
 _MOST_WORK, _WORK_PER_LINE, _FEW_LINES = 1 << 27, 50, 10
-_MOST_CELLS = (
-    1000  # maximum number of cells in a row whose marks are counted, because each is looked up in the whole row
-)
+_MOST_CELLS = 1000  # number of cells in a row whose marks are counted. Each cell is looked up in the whole row.
 # While ``csv`` reads, this number is added to an escaped character. The result is a lone surrogate, which cannot occur
 # in UTF-8 text.
 _HIDDEN = 0xDC00
@@ -182,9 +180,8 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
         else:
             row = Row(start, line.split(dialect.delimiter))
             if "\\" in line:
-                evidence.other_escapes += sum(escaped not in _ESCAPED for escaped in _ANY_ESCAPE.findall(line)) + len(
-                    _WINDOWS.findall(line)
-                )
+                evidence.other_escapes += sum(escaped not in _ESCAPED for escaped in _ANY_ESCAPE.findall(line))
+                evidence.other_escapes += len(_WINDOWS.findall(line))
                 evidence.marks = True
             evidence.marks = evidence.marks or '"' in line
         if not row.problem and dialect.width and len(row.value) != dialect.width:

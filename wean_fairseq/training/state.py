@@ -5,7 +5,7 @@
 
 Standard input has one ``NAME=VALUE`` or ``--option value`` per line. They are recorded with the SHA-256 of each
 ``--input``, and of word vectors and models outside the run directory that options name. If other values were recorded
-before, the changes are printed (``NAME: old -> new``), the exit status is 3, and nothing is written. Recorded settings
+before, the changes are printed (``NAME: old -> new``), the exit status is 3, and the file is kept. Recorded settings
 are replaced if nothing has been created with them yet, so that a refused value can be corrected.
 """
 
